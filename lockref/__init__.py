@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lockref.clouds.uri import open_store
     from lockref.dynamodb.renaming import PendingRename, finish_rename
     from lockref.errors import (
         LockError,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from lockref.storage.lock import StorageLock
     from lockref.storage.operations import release_at_exit
     from lockref.stores.port import ObjectStore
-    from lockref.stores.uri import open_store
     from lockref.words import Outcome
 
 __version__ = "0.1.0"
@@ -57,7 +57,7 @@ _HOMES = {
     "ThreadRuntime": "lockref.runtime",
     "finish_rename": "lockref.dynamodb.renaming",
     "open_lock": "lockref.opening",
-    "open_store": "lockref.stores.uri",
+    "open_store": "lockref.clouds.uri",
     "release_at_exit": "lockref.storage.operations",
 }
 

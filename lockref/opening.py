@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.options import PARTITION_KEY_VALUE, PREFIX, LeaseOptions
 from lockref.dynamodb.place import table_channel
@@ -24,7 +25,6 @@ from lockref.storage.place import store_uri
 from lockref.storage.properties import check_lock_properties
 from lockref.stores.admission import NEEDED, Admission
 from lockref.stores.probe.clauses import CONDITIONS, DESIGNS
-from lockref.stores.uri import open_store, parse_store_uri
 
 if TYPE_CHECKING:
     from lockref.locks.notices import LossCallback

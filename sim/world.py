@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from lockref.clouds.uri import server_statuses
 from lockref.history import CHILD_SUFFIX, Recorder
 from lockref.lab.recording import RecordingChannel
 from lockref.ports import Channel, PortKind
@@ -28,7 +29,6 @@ from sim.kernel.kernel import Budget, Kernel, RunEnd, Schedule, Task
 from sim.kernel.streams import Stream, derive, stream
 from sim.machine.network import Network, NetworkModel
 from sim.machine.nodes import Node, NodeContext, Work
-from sim.services.dialects import dialect_of
 from sim.services.hosting import HostedService
 from sim.services.objectstore import ObjectStoreService
 from sim.services.service import Service
@@ -124,7 +124,7 @@ class World:
 
     def object_store(self, *, decode: StateDecoder, name: str = "store", dialect: str = "s3") -> HostedService:
         """Add an object store that speaks a dialect: s3, gcs, azure or memory."""
-        return self.add(name, ObjectStoreService(dialect_of(dialect)), decode=decode)
+        return self.add(name, ObjectStoreService(server_statuses(dialect)), decode=decode)
 
     def connect(self, node: Node, service: str, kind: PortKind[P], *, timeout_ns: int) -> P:
         """A client of a service in the node's present process; its requests time out on that node's clock."""

@@ -10,10 +10,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
-from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.probe.clauses import CLAUSES
-from lockref.words import Outcome
-from scenarios.probe.calls import (
+from lockref.clouds.calls import (
     ANYTHING,
     COPY,
     DELETE,
@@ -23,9 +20,12 @@ from scenarios.probe.calls import (
     Answer,
     Call,
     Inexpressible,
-    Refusals,
     WriteMode,
 )
+from lockref.clouds.s3.cloud import S3
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.probe.clauses import CLAUSES
+from lockref.words import Outcome
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session
 
@@ -43,7 +43,7 @@ class S3Like:
     """What a probe knows of S3, without its requests."""
 
     origin = "http://127.0.0.1:9"
-    refusals = Refusals(exists=412, stale=412, absent=404, delete_absent=404)
+    statuses = S3.statuses
     amplifiers: tuple[tuple[tuple[str, str], ...], ...] = ()
 
     def __init__(self, name: str = "s3", modes: tuple[WriteMode, ...] = ()) -> None:

@@ -59,7 +59,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> int:
 
 
 def _say_store(console: Console, uri: str, measured: Measured) -> None:
-    from lockref.stores.uri import parse_store_uri
+    from lockref.clouds.uri import parse_store_uri
 
     marks = {"kept": ("✓", "good"), "refused": ("–", "dim"), "not_measured": ("–", "dim"), "ignored": ("✗", "bad")}
     console.say(f"the store {printable(str(parse_store_uri(uri)))} — {measured.latency}")

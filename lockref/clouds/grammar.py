@@ -8,7 +8,9 @@ with an error that nobody expects.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
+
+from lockref.strict_json import NotJson, read_object
 
 # 18 decimal digits, or 15 hexadecimal ones, always fit into 64 bits. A longer number is no length, stamp or generation.
 _DECIMAL: Final = re.compile(r"[0-9]{1,18}")
@@ -53,6 +55,14 @@ def code_word(text: str) -> str:
     if not _CODE.fullmatch(word) or sum(each.isdigit() for each in word) > _DIGITS_IN_CODE_MAX:
         return ""
     return word
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """The object that a body holds as JSON; {} for no body, for anything else, and for what is nested without end."""
+    try:
+        return read_object(body or b"{}")
+    except NotJson:
+        return {}
 
 
 def _plain(text: str | bytes) -> str:

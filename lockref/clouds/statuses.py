@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from lockref.clouds.grammar import code_word
@@ -75,6 +77,12 @@ write did not land: `SlowDown` on S3, `ServerBusy` on Azure.
 TOO_MANY: Final = StatusRow(status=429, outcome=Outcome.THROTTLED, why="too many requests; slow down")
 """429 on S3 and Azure. GCS has a row of its own, which names its limit of one write per second."""
 
+_INJECTED: Final = (
+    *OBJECT_STORES,
+    TOO_MANY,
+    StatusRow(status=404, outcome=Outcome.PRECONDITION_FAILED, missing=True, why="there is no such object"),
+)
+
 UNFORESEEN: Final = StatusRow(status=0, outcome=Outcome.AMBIGUOUS, why="a status that no row covers")
 
 
@@ -102,3 +110,64 @@ def error_code(body: bytes) -> str:
     """
     found = _CODE.search(body)
     return code_word(found[1].decode()) if found else ""
+
+
+@cache
+def outcome_of(status: int | None) -> Outcome:
+    """What a refusal with this status tells the client, in a simulation and on a real server; None is a broken
+    connection (A1, A5).
+
+    A refusal that is injected on a real server has a code beside its status with which that cloud's own table says the
+    same: see `write_refusal` of each cloud.
+    """
+    return Outcome.AMBIGUOUS if status is None else classify(_INJECTED, status).outcome
+
+
+class Versions(StrEnum):
+    """How a store makes version tokens.
+
+    CONTENT  the body's MD5: equal bytes give equal versions (A6, ABA)
+    RISING   a number that grows with every write
+    UNIQUE   a new opaque tag for every write
+    """
+
+    CONTENT = "content"
+    RISING = "rising"
+    UNIQUE = "unique"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatuses:
+    """The HTTP statuses with which a cloud's own service answers; 0 for a store without statuses.
+
+    created: a write that made or replaced. exists: create over a present
+    object. stale: a condition on another version. absent: a condition where
+    there is no object. deleted: a removal. delete_absent: an unconditional
+    removal of nothing; a success for S3. tells_absence: a write whose condition
+    fails because there is no object is told so; GCS and Azure answer it like one
+    on a stale version (C5). Contention and throttling are faults, which name
+    their status themselves.
+
+    Source: docs of the services as collected in conditional writes, section 1,
+    and RFC-91's HTTP mapping. Held against real servers by
+    tests/backends/test_dialects.py. The simulated store is the same for all but
+    these.
+    """
+
+    name: str
+    versions: Versions
+    created: int = 200
+    exists: int = 412
+    stale: int = 412
+    absent: int = 412
+    deleted: int = 204
+    delete_absent: int = 404
+    delete_conditional_absent: int = 404
+    tells_absence: bool = False
+
+
+NO_STATUSES: Final = ServerStatuses(
+    name="memory", versions=Versions.UNIQUE, created=0, exists=0, stale=0, absent=0, deleted=0, delete_absent=0,
+    delete_conditional_absent=0, tells_absence=True,
+)  # fmt: skip
+"""A store that is asked without a wire."""

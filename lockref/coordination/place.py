@@ -17,7 +17,7 @@ from lockref.runtime import Runtime, ThreadRuntime
 from lockref.words import Outcome
 
 if TYPE_CHECKING:
-    from lockref.stores.uri import StoreAddress
+    from lockref.stores.address import StoreAddress
 
 SCHEME: Final = "zookeeper"
 AUTH: Final = "LOCKREF_ZOOKEEPER_AUTH"

@@ -16,8 +16,8 @@ from botocore.exceptions import ClientError
 
 from lockref.clouds.aws import NO_ANSWER, aws_client, explain, status_and_code
 from lockref.clouds.bounded_exchange import bounded
+from lockref.clouds.dynamodb.facts import OUTCOMES
 from lockref.clouds.statuses import classify, reason_text
-from lockref.dynamodb.statuses import OUTCOMES
 from lockref.dynamodb.table import (
     DELETE,
     GET,

@@ -9,7 +9,7 @@ from lockref.ports import Channel
 
 if TYPE_CHECKING:
     from lockref.dynamodb.boto import Naming
-    from lockref.stores.uri import StoreAddress
+    from lockref.stores.address import StoreAddress
 
 _FORM: Final = "dynamodb://TABLE[?endpoint=http://HOST:PORT&region=REGION]"
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import CapabilityMissing
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACERS_DEFAULT, measure, require_kept
-from lockref.stores.uri import open_store, parse_store_uri
 
 NEEDED: Final = "cas"
 """The design of our own locks: they create, and compare and swap."""

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+from lockref.clouds.uri import CLOUDS
+
 LOOPBACK: Final = "127.0.0.1"
 
 
@@ -140,13 +142,8 @@ class Backend:
     @property
     def kind(self) -> str:
         """The protocol it speaks, in words."""
-        protocol = {
-            "s3": "S3",
-            "gs": "Google Cloud Storage",
-            "az": "Azure Blob Storage",
-            "dynamodb": "DynamoDB",
-        }[self.scheme]
-        return f"{protocol} and DynamoDB" if self.has_tables and self.scheme != "dynamodb" else protocol
+        cloud = CLOUDS[self.scheme]
+        return f"{cloud.title} and DynamoDB" if self.has_tables and not cloud.is_table else cloud.title
 
     @property
     def needs(self) -> str:

@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from lockref.clouds.azure.account import EMULATOR
+from lockref.clouds.uri import CLOUDS, create_container, open_store, parse_store_uri
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
+from lockref.stores.address import StoreAddress
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import ensure_usable
-from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
-from scenarios.backends.buckets import create_bucket
 from scenarios.backends.pins import LOOPBACK, Backend
 from scenarios.backends.server_process import RestartableServer
 
 REACH_TIMEOUT_S: Final = 10
-TABLE_REGION: Final = "us-east-1"
 """Servers of ours keep tables by region."""
 _PROBE_TIMEOUT_NS: Final = 10 * NS_PER_S
 _PROBE_PAUSE_S: Final = 0.05
@@ -73,10 +71,9 @@ class PortTaken(BackendUnavailable):
 
 def local_address(backend: Backend, *, port: int, bucket: str) -> StoreAddress:
     """Where a server on this machine will answer."""
-    region = TABLE_REGION if backend.scheme == "dynamodb" else ""
-    account = f"/{EMULATOR}" if backend.scheme == "az" else ""
-    endpoint = f"http://{LOOPBACK}:{port}{account}"
-    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=endpoint, region=region)
+    cloud = CLOUDS[backend.scheme]
+    endpoint = f"http://{LOOPBACK}:{port}{cloud.local_path}"
+    return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=endpoint, region=cloud.local_region)
 
 
 def store_uri(address: StoreAddress) -> str:
@@ -108,7 +105,7 @@ def await_ready(
             kind = PortTaken if "address already in use" in tail.lower() else BackendUnavailable
             raise kind(f"the server for {address} ended while starting; its last lines:\n{tail}")
         try:
-            create_bucket(address, request_timeout_ns=_PROBE_TIMEOUT_NS)
+            create_container(address, request_timeout_ns=_PROBE_TIMEOUT_NS)
             if not is_ours():
                 raise PortTaken(f"somebody else answers at {address.endpoint}")
             _require_answers(address, tolerated)

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lockref.clouds.dynamodb.facts import LOCAL_REGION
+from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.coordination.place import SCHEME, folder_in, hosts_of, no_sessions
 from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.options import DEFAULT_TABLE_NAME
@@ -20,17 +22,16 @@ from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import CapabilityMissing, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.address import StoreAddress
 from lockref.stores.admission import MEASURED, Admission
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
-from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from scenarios.backends.docker import started_container
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import BACKENDS, Backend, Native, NodeNative
 from scenarios.backends.readiness import (
     REACH_TIMEOUT_S,
-    TABLE_REGION,
     PortTaken,
     RunningBackend,
     await_ready,
@@ -104,7 +105,7 @@ def start_backend(
         else:
             starting = _started_process(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder)
         with starting as running:
-            has_buckets = parse_store_uri(running.uri).scheme != "dynamodb"
+            has_buckets = not cloud_of(parse_store_uri(running.uri)).is_table
             yield dataclasses.replace(running, bucket_uri=running.uri if has_buckets else "")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -202,7 +203,7 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, namin
             f"{running.name} has no tables, on which this lock stands; take {able}, dynamodb://TABLE or memory:"
         )
     # Its bucket's address is the table's: servers of this kind have all services on one port.
-    uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={TABLE_REGION}"
+    uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={LOCAL_REGION}"
     require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, may_create=True, naming=naming)
     return uri
 
@@ -245,7 +246,7 @@ def resolve_backend(
             yield dataclasses.replace(running, measured=measured, notices=notices)
         return
     address = parse_store_uri(name_or_uri)
-    if stands_on == TABLE.name or address.scheme == "dynamodb":
+    if stands_on == TABLE.name or cloud_of(address).is_table:
         require_table(address, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
     measured, notices = admission.measured(name_or_uri)
     yield RunningBackend(name=str(address), uri=name_or_uri, measured=measured, notices=notices)
@@ -289,7 +290,7 @@ def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measured
     parsed = parse_store_uri(uri)
     address = str(parsed)
     progress(f"measuring {address}")
-    if parsed.scheme == "dynamodb":
+    if cloud_of(parsed).is_table:
         require_table(parsed, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
     racers = selftest.RACERS_THOROUGH
     with contextlib.closing(open_store(uri, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, pool_size=racers)) as store:

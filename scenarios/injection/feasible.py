@@ -6,9 +6,10 @@ import signal
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from lockref.clouds.uri import CLOUDS, cloud_of
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.provider import DEFAULT_STORE
-from lockref.stores.uri import AZURE, StoreAddress
+from lockref.stores.address import StoreAddress
 from scenarios.backends.pins import BACKENDS
 from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.schema import Scenario
@@ -23,8 +24,6 @@ from sim.faults.process import Crash, Pause, Suspend
 from sim.faults.servers import CrashService, FreezeService
 from sim.faults.stores import CorruptObject, DeleteObject, ExpireItems, IgnoreConditions, StaleRead
 
-OBJECTS_BY_HTTP: Final = ("s3", "gs", *AZURE)
-HTTP_SCHEMES: Final = (*OBJECTS_BY_HTTP, "dynamodb")
 _WIRE_CUTS: Final = ("c1", "c2", "c3")
 
 
@@ -152,10 +151,10 @@ def require_reachable(plan: FaultPlan, address: StoreAddress, *, server: Restart
             f"empty. Take a server that keeps them on disk ({able})"
         )
     on_wire = _kinds([fault for fault in plan.faults if needs_wire(fault)])
-    if on_wire and address.scheme not in HTTP_SCHEMES:
+    if on_wire and not cloud_of(address).is_reached_by_http:
         raise CapabilityMissing(
             f"the plan strikes requests ({on_wire}), and {address} is not reached by HTTP; "
-            f"take a store of {', '.join(f'{scheme}:' for scheme in HTTP_SCHEMES)}"
+            f"take a store of {', '.join(f'{scheme}:' for scheme, cloud in CLOUDS.items() if cloud.is_reached_by_http)}"
         )
     if on_wire and not address.endpoint:
         raise CapabilityMissing(
@@ -163,7 +162,7 @@ def require_reachable(plan: FaultPlan, address: StoreAddress, *, server: Restart
             f"the address of the store, to {address}"
         )
     by_hand = _kinds([fault for fault in plan.faults if needs_operator(fault)])
-    if by_hand and address.scheme not in (*OBJECTS_BY_HTTP, "file", "memory"):
+    if by_hand and not cloud_of(address).holds_objects:
         raise CapabilityMissing(f"the plan changes objects by hand ({by_hand}), and {address} holds none")
 
 

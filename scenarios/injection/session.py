@@ -23,7 +23,7 @@ from lockref.history import Recorder
 from lockref.ports import TIMED_OUT, Channel, Reply, Request
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.uri import StoreAddress
+from lockref.stores.address import StoreAddress
 from lockref.words import Op
 from scenarios.injection.announcing import GIVING_BACK, lane_of
 from scenarios.injection.answers import reply_of

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.words import Outcome
-from scenarios.probe.calls import (
+from lockref.clouds.calls import (
     ABORT,
     DELETE,
     DELETE_VERSION,
@@ -25,6 +23,8 @@ from scenarios.probe.calls import (
     Call,
     Inexpressible,
 )
+from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.words import Outcome
 
 if TYPE_CHECKING:
     from scenarios.probe.session import Session

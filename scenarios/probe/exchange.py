@@ -18,13 +18,12 @@ from collections.abc import Sequence
 from typing import Final, cast
 from urllib.parse import urlsplit
 
-from google.auth.exceptions import GoogleAuthError
-
 from lockref.clouds.bounded_exchange import BoundedSocket, bounded
+from lockref.clouds.calls import Answer, Call, HttpReply, Unsigned
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.words import Outcome
-from scenarios.probe.calls import Answer, Call, Dialect, HttpReply
+from scenarios.probe.dialect import Dialect
 
 REQUEST_TIMEOUT_NS: Final = 10 * NS_PER_S
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -54,8 +53,7 @@ class Held:
         """Send everything but the last byte."""
         try:
             request = self._store.dialect.form(self._call)
-        except GoogleAuthError as error:
-            # The access token has expired, and no new one can be fetched.
+        except Unsigned as error:
             self._failure = _lost(error, is_unsent=True)
             return
         encoded, self._method = request.encoded(), request.method

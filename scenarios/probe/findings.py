@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from lockref.clouds.calls import Answer, Call
 from lockref.stores.probe.clauses import CLAUSES, Condition, Design, Verdict
 from reports.checks.measures.confidence import share_95
-from scenarios.probe.calls import Answer, Call
 
 WITNESSES_MAX: Final = 24
 

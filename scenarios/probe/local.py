@@ -9,10 +9,11 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from lockref.clouds.calls import ANYTHING, DELETE, PUT, READ, Answer, Call, Inexpressible, WriteMode
+from lockref.clouds.statuses import NO_STATUSES
 from lockref.runtime import ThreadRuntime
 from lockref.stores.port import Version
 from lockref.stores.probe import start_barrier
-from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call, Inexpressible, Refusals, WriteMode
 
 if TYPE_CHECKING:
     from lockref.stores.port import ObjectStore, WriteReply
@@ -25,7 +26,7 @@ class LocalDialect:
 
     name = "memory"
     origin = ""
-    refusals = Refusals(exists=0, stale=0, absent=0, delete_absent=0)
+    statuses = NO_STATUSES
     modes: tuple[WriteMode, ...] = ()
     amplifiers: tuple[tuple[tuple[str, str], ...], ...] = ()
 

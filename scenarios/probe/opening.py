@@ -3,51 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from lockref.errors import CapabilityMissing, ConfigError
+from lockref.clouds.uri import cloud_of, open_address, parse_store_uri
+from lockref.errors import ConfigError
+from lockref.stores.address import StoreAddress
 from lockref.stores.endpoints import check_endpoint
-from lockref.stores.uri import AZURE, StoreAddress, open_store, parse_store_uri
+from scenarios.probe.dialect import dialect_of
 from scenarios.probe.exchange import REQUEST_TIMEOUT_NS, WireStore
 from scenarios.probe.local import LocalStore
 
 if TYPE_CHECKING:
-    from scenarios.probe.calls import Dialect
     from scenarios.probe.session import Store
-
-
-def _s3(address: StoreAddress) -> Dialect:
-    from scenarios.probe.dialects.s3 import S3Dialect
-
-    return S3Dialect(address)
-
-
-def _gcs(address: StoreAddress) -> Dialect:
-    from scenarios.probe.dialects.gcs import GcsDialect
-
-    return GcsDialect(address)
-
-
-def _dynamodb(address: StoreAddress) -> Dialect:
-    from scenarios.probe.dialects.dynamodb import DynamoDialect
-
-    return DynamoDialect(address)
-
-
-def _azure(address: StoreAddress) -> Dialect:
-    from scenarios.probe.dialects.azure import AzureDialect
-
-    return AzureDialect(address)
-
-
-# The SDKs load on first use.
-_DIALECTS: Final[dict[str, Callable[[StoreAddress], Dialect]]] = {
-    "s3": _s3,
-    "gs": _gcs,
-    **dict.fromkeys(AZURE, _azure),
-    "dynamodb": _dynamodb,
-}
 
 
 def addresses_of(uri: str, endpoints: Sequence[str] = ()) -> list[StoreAddress]:
@@ -58,10 +26,10 @@ def addresses_of(uri: str, endpoints: Sequence[str] = ()) -> list[StoreAddress]:
     address = parse_store_uri(uri)
     if not endpoints:
         return [address]
-    if address.scheme not in _DIALECTS:
+    if cloud_of(address).signer is None:
         raise ConfigError(f"the store {address} has no endpoints; leave out --endpoint")
     try:
-        may_name_account = address.scheme in AZURE
+        may_name_account = cloud_of(address).may_name_account
         checked = [check_endpoint(endpoint, may_name_account=may_name_account) for endpoint in endpoints]
     except ValueError as error:
         raise ConfigError(f"--endpoint {error}") from None
@@ -74,10 +42,6 @@ def open_endpoint(address: StoreAddress) -> Store:
 
     Errors: ConfigError for a configuration without usable credentials; CapabilityMissing for what holds no objects.
     """
-    if address.scheme in _DIALECTS:
-        return WireStore(_DIALECTS[address.scheme](address))
-    if address.scheme == "memory":
-        return LocalStore(open_store(f"memory:{address.container}", request_timeout_ns=REQUEST_TIMEOUT_NS))
-    if address.scheme == "file":
-        return LocalStore(open_store(f"file://{address.container}", request_timeout_ns=REQUEST_TIMEOUT_NS))
-    raise CapabilityMissing(f"{address} holds no objects that could be probed")
+    if cloud_of(address).signer is not None:
+        return WireStore(dialect_of(address))
+    return LocalStore(open_address(address, request_timeout_ns=REQUEST_TIMEOUT_NS))

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from lockref.clouds.calls import ANYTHING, PUT, READ, Answer, Call
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.probe.clauses import CLAUSES
 from lockref.words import Outcome
 from scenarios import interrupts
-from scenarios.probe.calls import ANYTHING, PUT, READ, Answer, Call
 from scenarios.probe.cleanup import LOST_AT_ONCE_NS, Residue, remove_all
 from scenarios.probe.findings import Finding
 from scenarios.probe.opening import open_endpoint
@@ -26,7 +26,7 @@ from scenarios.probe.session import ROUNDS_MAX, NotSupported, OutOfTime, Session
 from scenarios.probe.steps import TRIES, Step, steps_for
 
 if TYPE_CHECKING:
-    from lockref.stores.uri import StoreAddress
+    from lockref.stores.address import StoreAddress
 
 FOR_NS_DEFAULT: Final = 25 * NS_PER_S
 SHOWN_WITHIN_NS: Final = 2 * NS_PER_S

@@ -11,13 +11,13 @@ import itertools
 from collections.abc import Sequence
 from typing import Final, cast
 
+from lockref.clouds.calls import ANYTHING, DELETE, PUT, READ, WRITES, Answer, Call
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, ThreadRuntime
 from lockref.stores.probe.bounded_request import DENIALS
 from lockref.words import Outcome
 from scenarios import interrupts
 from scenarios.probe import exchange, local
-from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, WRITES, Answer, Call
 from scenarios.probe.exchange import REQUEST_TIMEOUT_NS, Held, WireStore
 from scenarios.probe.findings import Finding
 from scenarios.probe.local import LocalStore

@@ -17,7 +17,7 @@ from lockref.history import detail, digests, runs_table
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.uri import StoreAddress
+from lockref.stores.address import StoreAddress
 from lockref.words import Kind
 from reports.checks.demands import demand_text
 from reports.checks.situations import NEED_CALLS
@@ -27,13 +27,14 @@ from scenarios.backends.server_process import RestartableServer
 from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.real_time import RealStore
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialects.upstream import DIALECTS, upstream
+from scenarios.wire.dialect import dialect_of
 from scenarios.wire.endpoints import Endpoints
 from scenarios.wire.plan import carried_out, clock_environment, clock_offsets_ns
 from scenarios.wire.processes.programs import Place, Program
 from scenarios.wire.processes.struck_program import StruckProgram
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.settings import WireSettings
+from scenarios.wire.upstream import upstream
 from scenarios.worlds.host_watch import HostWatch
 from sim.faults.clocks import Offset
 from sim.faults.counts import fault_effects
@@ -80,7 +81,7 @@ class LiveRun:
         self._recorder = SpoolRecorder(folder / SPOOL, 0)
         self._wire = WireRecorder(
             self._recorder,
-            DIALECTS[address.scheme](address),
+            dialect_of(address.scheme, address.container),
             load_decoder(settings.decoder),
             protects=settings.protects,
             runtime=self._runtime,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest, State
 from lockref.errors import LockrefError
 from lockref.history import Recorder, Stamp, detail
 from lockref.lab.lock_rows import lock_columns
@@ -24,10 +25,9 @@ from lockref.runtime import Runtime, WallNs
 from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
 from scenarios.wire.dates import date_ns
 from scenarios.wire.decoders import LastingDecoder
-from scenarios.wire.dialects.conversation import Exchange
-from scenarios.wire.dialects.objects import Dialect, ObjectReply, ObjectRequest, State
-from scenarios.wire.dialects.versions import SeenVersions, whole
+from scenarios.wire.dialect import Dialect
 from scenarios.wire.protection import Protection
+from scenarios.wire.versions import SeenVersions, whole
 
 _DELETED: Final = ObjectReply(outcome=Outcome.APPLIED)
 

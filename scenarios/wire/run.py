@@ -10,9 +10,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
+from lockref.stores.address import StoreAddress
 from lockref.words import Outcome
 from reports.checks import judge
 from reports.checks.summary import Summary
@@ -21,12 +22,12 @@ from scenarios.backends.readiness import RunningBackend
 from scenarios.definition.schema import CLIENTS_MAX
 from scenarios.injection.feasible import require_reachable
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialects.upstream import upstream
 from scenarios.wire.live_run import LiveRun
 from scenarios.wire.plan import clock_environment, clock_offsets_ns, plan_of
 from scenarios.wire.processes.programs import find_program, read_templates
 from scenarios.wire.protection import Protection
 from scenarios.wire.settings import WireSettings
+from scenarios.wire.upstream import upstream
 
 _REACH_NS: Final = 5 * NS_PER_S
 

@@ -8,12 +8,12 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.history import REQUESTS_PER_PROCESS, Recorder
 from lockref.lab.recording import Journal, host_stamp, recorded_store
 from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE, StateDecoder
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.backends.server_process import RestartableServer
 from scenarios.injection.feasible import needs_operator, needs_server, needs_wire
 from scenarios.injection.lane import upstream_of

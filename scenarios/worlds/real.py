@@ -32,6 +32,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.coordination.place import coordination_channel
 from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.place import require_table
@@ -43,8 +44,8 @@ from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, 
 from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.address import StoreAddress
 from lockref.stores.client import OBJECT_STORE
-from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 from lockref.words import ABSENT, Kind, Outcome
 from reports.checks.facts.surroundings.disturbances import STRUCK
 from reports.history_files import write_runs
@@ -415,7 +416,7 @@ def _usable(
         )
     address = parse_store_uri(store_uri)
     require_reachable(plan, address, server=server)
-    if address.scheme == "memory":
+    if cloud_of(address).is_in_process:
         if processes > 1:
             raise CapabilityMissing(
                 "a store in memory belongs to one process: take file:, s3:, gs: or dynamodb: for several"

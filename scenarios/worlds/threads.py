@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.coordination.place import coordination_channel
 from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.place import table_channel
@@ -23,7 +24,6 @@ from lockref.ports import Channel, PortKind
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
-from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.definition.draw import DrawnScenario, profile_of
 from scenarios.definition.mixture import Mixture
 from scenarios.definition.schema import DeclaredNode, Scenario
@@ -232,7 +232,7 @@ class ClientThreads:
         if kind.name not in (OBJECT_STORE.name, TABLE.name, mixture.stands_on) or service not in ("", DEFAULT_STORE):
             raise CapabilityMissing(f"a real run has no {service or kind.name!r}, only one {mixture.stands_on}")
         channel = self._channel(kind.name, timeout_ns, client=journal.node)
-        if parse_store_uri(self.job.store_uri).scheme == "memory":
+        if cloud_of(parse_store_uri(self.job.store_uri)).is_in_process:
             drawn = process_stream(self.job.seed, f"latency/{kind.name}", journal.node, self.job.incarnation)
             channel = LatentChannel(channel, drawn, self.runtime.sleep)
         if self._announcements is not None:

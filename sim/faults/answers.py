@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from lockref.clouds.statuses import outcome_of
 from lockref.runtime import NS_PER_S
 from lockref.words import Outcome
 from sim.faults.fault import ArmedFault, Cut, Fault, Interference, RequestFault, Treatment
 from sim.faults.network import hides_something
 from sim.faults.operations import WRITE_OPS
 from sim.faults.quantities import Count, Duration, InFile
-from sim.services.dialects import outcome_of
 
 if TYPE_CHECKING:
     from lockref.ports import Reply

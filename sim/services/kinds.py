@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lockref.clouds.grammar import decimal
+from lockref.clouds.uri import server_statuses
 from lockref.errors import ConfigError, did_you_mean, shown
 from lockref.runtime import NS_PER_MS
 from sim.services.coordination import CoordinationService
-from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from sim.services.service import Service
 from sim.services.table import TableService
@@ -19,7 +19,7 @@ Make = Callable[[str, Mapping[str, str]], Service]
 
 def _object_store(dialect: str, options: Mapping[str, str]) -> Service:
     require_options("object_store", options, known=())
-    return ObjectStoreService(dialect_of(dialect or "s3"))
+    return ObjectStoreService(server_statuses(dialect or "s3"))
 
 
 def _table(_dialect: str, options: Mapping[str, str]) -> Service:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from lockref.clouds.statuses import ServerStatuses, Versions
 from lockref.ports import Reply, Request
 from lockref.stores.client import DELETE, PUT, READ
 from lockref.stores.port import StoreCapabilities
 from lockref.words import IF_ABSENT, Op, Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
-from sim.services.dialects import Dialect, Versions
 from sim.services.service import EXPIRE, ServiceContext, refused, unknown_act
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
@@ -31,7 +31,7 @@ Stored = tuple[bytes, str]
 class ObjectStoreService:
     """One bucket."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: ServerStatuses) -> None:
         self._dialect = dialect
         self.capabilities = StoreCapabilities(
             dialect=dialect.name, versions_repeat=dialect.versions is _VERSIONS_CONTENT, conditional_delete=True

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from lockref.clouds.statuses import outcome_of
 from lockref.errors import ConfigError
 from lockref.ports import Reply, Request
 from lockref.words import Op, Outcome
 from sim.journey import Refusal
-from sim.services.dialects import outcome_of
 
 EXPIRE = "expire"
 """The act of `tamper` by which a table's time to live removes an item."""

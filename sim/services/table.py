@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lockref.dynamodb import statuses
+from lockref.clouds.dynamodb import facts as dynamodb
 from lockref.dynamodb import table as port
 from lockref.dynamodb.objects import bytes_item
 from lockref.dynamodb.table import DELETE, GET, GET_EVENTUAL, PUT, UPDATE
@@ -54,7 +54,7 @@ class TableService:
     def refuse(self, request: Request, refusal: Refusal) -> Reply:
         """As `refused`; a reason that begins with an error code of DynamoDB's is answered as DynamoDB answers it."""
         code = refusal[1].partition(":")[0]
-        return statuses.refusal(code) if code in statuses.CODES else refused(request, refusal)
+        return dynamodb.refusal(code) if code in dynamodb.CODES else refused(request, refusal)
 
     def past(self, key: str, lag_ns: int) -> Reply:
         return port.applied(self._state(key, self._context.now_ns - lag_ns))

@@ -11,9 +11,9 @@ import itertools
 
 import pytest
 
+from lockref.clouds.uri import open_store
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import open_store
 from scenarios.backends import BACKENDS, RunningBackend, backend_status, start_backend, table_uri
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.zookeeper import started_zookeeper, unavailable

@@ -17,11 +17,10 @@ from azure.storage.blob import BlobClient, BlobLeaseClient, ContainerClient
 
 from lockref.clouds.azure.account import find_account
 from lockref.clouds.azure.sdk import make_client, make_session
+from lockref.clouds.uri import create_container, parse_store_uri
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.probe.races import race
-from lockref.stores.uri import parse_store_uri
 from lockref.words import Outcome
-from scenarios.backends.buckets import create_bucket
 from tests.backends.conftest import on
 
 azurite = pytest.mark.parametrize("address", [on("azurite")], indirect=True)
@@ -96,7 +95,7 @@ def test_a_lease_that_was_given_up_cannot_be_renewed(blob) -> None:
 def test_making_a_container_that_is_there_is_no_mistake(store, address) -> None:
     """A server that is asked until it is ready is asked for its container more than once; what is in it stays."""
     store.put("k", b"mine")
-    create_bucket(parse_store_uri(address), request_timeout_ns=20 * NS_PER_S)
+    create_container(parse_store_uri(address), request_timeout_ns=20 * NS_PER_S)
     assert store.read("k").body == b"mine"
 
 

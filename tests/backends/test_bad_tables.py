@@ -13,6 +13,7 @@ import pytest
 from lockref import open_lock
 from lockref.cli.main import run
 from lockref.clouds.aws import aws_client
+from lockref.clouds.uri import parse_store_uri
 from lockref.dynamodb.boto import DynamoChannel
 from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.lease import DynamoLock
@@ -30,7 +31,6 @@ from lockref.errors import (
 )
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_S, Runtime
-from lockref.stores.uri import parse_store_uri
 from sim.services.table import TableService
 from tests.backends.conftest import on
 from tests.sim.scripted import Scene

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 from requests.exceptions import ConnectionError as NotConnected
 
+from lockref.clouds.uri import open_store
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import open_store
 from lockref.words import Outcome
 from scenarios.backends import BACKENDS, backend_status, docker_engine, start_backend
 from scenarios.backends.docker import (

@@ -6,10 +6,10 @@ import contextlib
 
 import pytest
 
+from lockref.clouds.uri import open_store
 from lockref.errors import CapabilityMissing
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import open_store
 from reports.checks import judge
 from reports.checks.facts.case import open_case
 from reports.checks.measures.commits import commit_figures

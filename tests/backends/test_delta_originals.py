@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import open_store, parse_store_uri
 from scenarios.backends.environments import lock_file
 from scenarios.injection.faultproxy import FaultProxy
 from scenarios.peers.delta.__main__ import ALL

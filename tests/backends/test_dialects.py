@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from lockref.clouds.uri import server_statuses
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore, Version
 from lockref.words import Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
-from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from tests.backends.conftest import on
 
@@ -111,7 +111,7 @@ def _situation(verb: str, version: int, count: int, *, is_present: bool) -> str:
 )
 def test_a_dialect_answers_as_its_server(store, backend_name):
     """C1, C3 to C6, C8, C23: status, outcome, body and whether an absence is told, in 200 steps of a walk."""
-    model = ObjectStoreService(dialect_of(store.capabilities.dialect))
+    model = ObjectStoreService(server_statuses(store.capabilities.dialect))
     assert (model.capabilities.versions_repeat, model.capabilities.conditional_delete) == (
         store.capabilities.versions_repeat,
         store.capabilities.conditional_delete,

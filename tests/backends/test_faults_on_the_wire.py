@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
+from lockref.clouds.statuses import outcome_of
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.history import Recorder, runs_table, to_table
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
-from lockref.stores.uri import open_store, parse_store_uri
 from lockref.words import Outcome
 from reports.checks import judge
 from reports.checks.summary import Summary
@@ -37,7 +38,6 @@ from sim.faults.network import Delay, Drip, Duplicate, LoseReply, LoseRequest, P
 from sim.faults.plan import FaultPlan
 from sim.faults.servers import CrashService, FreezeService
 from sim.faults.stores import CorruptObject, DeleteObject
-from sim.services.dialects import outcome_of
 from tests.backends.conftest import TABLES, on
 
 SHORT_NS = 500 * NS_PER_MS

@@ -8,8 +8,8 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from lockref.clouds.uri import parse_store_uri
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import parse_store_uri
 from scenarios.probe.fingerprint import document_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.run import probe

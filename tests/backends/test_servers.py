@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lockref.clouds.uri import open_store
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import StoreAddress, open_store
+from lockref.stores.address import StoreAddress
 from lockref.words import Outcome
 from scenarios.backends import BACKENDS, backend_status, resolve_backend, start_backend
 from scenarios.backends.pins import Backend, Image, Launch, Native

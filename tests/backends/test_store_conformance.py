@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Version
 from lockref.stores.probe.selftest import ensure_usable
-from lockref.stores.uri import open_store, parse_store_uri
 from lockref.words import Outcome
 from scenarios.backends import BACKENDS
 from tests.backends.conftest import BUCKETS, SERVERS, TABLES, on

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.uri import open_store, parse_store_uri
 from lockref.words import Outcome
 from scenarios.injection.faultproxy import FaultProxy
 from sim.faults.answers import Error

@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 from lockref import host_processes, open_lock
+from lockref.clouds.dynamodb.facts import CODES, refusal
+from lockref.clouds.uri import parse_store_uri
 from lockref.dynamodb.boto import DynamoChannel, HashKey
 from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.options import LeaseOptions
-from lockref.dynamodb.statuses import CODES, refusal
 from lockref.dynamodb.table import (
     ITEM_BYTES_MAX,
     KEY,
@@ -39,7 +40,6 @@ from lockref.dynamodb.table import (
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import parse_store_uri
 from lockref.words import Outcome
 from scenarios.backends import RunningBackend
 from scenarios.backends.pins import LOOPBACK

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from kazoo.client import KazooClient
 
 from lockref.cli.main import run as lockref
+from lockref.clouds.uri import parse_store_uri
 from lockref.coordination.place import folder_in
 from lockref.coordination.port import SessionState, Stat
 from lockref.coordination.session import COORDINATION, Session
@@ -23,7 +24,6 @@ from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
-from lockref.stores.uri import parse_store_uri
 from lockref.words import Outcome
 from reports.checks import decide, judge
 from reports.checks.summary import Summary

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pyarrow.compute as pc
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.dynamodb.item import parse, serialize
 from lockref.dynamodb.place import table_channel
 from lockref.dynamodb.rows import Rows
@@ -25,7 +26,6 @@ from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.client import StoreChannel
 from lockref.stores.port import ObjectStore, ReadReply, Version, WriteReply
-from lockref.stores.uri import open_store, parse_store_uri
 from lockref.words import Outcome
 from reports.checks import judge_with_handoffs
 from scenarios.backends import start_backend, table_uri

@@ -18,19 +18,19 @@ from multiprocessing.connection import Connection
 
 import psutil
 
+from lockref.clouds.uri import parse_store_uri
 from lockref.history import Recorder
 from lockref.runtime import ThreadRuntime
-from lockref.stores.uri import parse_store_uri
 from scenarios.backends import start_backend
 from scenarios.injection.lane import Upstream, upstream_of
 from scenarios.injection.observer import Direction
 from scenarios.injection.routes import through
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialects.s3 import S3Dialect
-from scenarios.wire.dialects.upstream import upstream
+from scenarios.wire.dialect import dialect_of
 from scenarios.wire.endpoints import Endpoints
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.tap import Tap
+from scenarios.wire.upstream import upstream
 from sim.faults.plan import EMPTY_PLAN
 from tests.bench.figures import Figure, Spread
 from tests.bench.wire import OVERHEAD_AIM, RATE_AIM, p50_s, per_core_second
@@ -59,7 +59,12 @@ print(*(statistics.median(own[50:]) for own in took))
 
 def _wire() -> WireRecorder:
     return WireRecorder(
-        Recorder(), S3Dialect("b"), load_decoder("auto"), protects=(), runtime=ThreadRuntime(), clock_offsets_ns={}
+        Recorder(),
+        dialect_of("s3", "b"),
+        load_decoder("auto"),
+        protects=(),
+        runtime=ThreadRuntime(),
+        clock_offsets_ns={},
     )
 
 

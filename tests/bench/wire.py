@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection
 
 import psutil
 
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import open_store, parse_store_uri
 from lockref.words import Outcome
 from scenarios.backends import start_backend
 from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream, upstream_of

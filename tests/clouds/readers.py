@@ -11,25 +11,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lockref.clouds.calls import DELETE as PROBE_DELETE
+from lockref.clouds.calls import PUT as PROBE_PUT
+from lockref.clouds.calls import READ as PROBE_READ
+from lockref.clouds.calls import Call, HttpReply
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import ObjectStore, Version
-from lockref.stores.uri import open_store, parse_store_uri
 from lockref.words import Outcome
-from scenarios.probe.calls import DELETE as PROBE_DELETE
-from scenarios.probe.calls import PUT as PROBE_PUT
-from scenarios.probe.calls import READ as PROBE_READ
-from scenarios.probe.calls import Call, HttpReply
 from scenarios.probe.opening import open_endpoint
-from scenarios.wire.dialects.azure import AzureDialect
-from scenarios.wire.dialects.conversation import Conversation
-from scenarios.wire.dialects.gcs import GcsDialect
-from scenarios.wire.dialects.objects import Dialect
-from scenarios.wire.dialects.s3 import S3Dialect
+from scenarios.wire.conversation import Conversation
+from scenarios.wire.dialect import dialect_of
 from tests.clouds.answer_table import BODY, CREATE, DELETE, ETAG, GENERATION, READ, REPLACE, Row
 
 _KEY: Final = "k"
 _OLD_VERSIONS: Final = {"s3": ETAG, "gs": GENERATION, "az": ETAG}
-_WIRE: Final[dict[str, Dialect]] = {"s3": S3Dialect("bucket"), "gs": GcsDialect(), "az": AzureDialect()}
+_WIRE: Final = {
+    "s3": dialect_of("s3", "bucket"),
+    "gs": dialect_of("gs", "b"),
+    "az": dialect_of("az", "b"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
+from lockref.clouds.uri import parse_store_uri
 from lockref.dynamodb.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import parse_store_uri
 from scenarios.backends import BACKENDS
 from tests.docs import DOCUMENTS, ROOT, blocks
 from tests.docs.embed import EXAMPLES, fault_table

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from lockref.clouds.uri import open_store
 from lockref.dynamodb import item
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
@@ -36,7 +37,6 @@ from lockref.storage import lockfile
 from lockref.storage.lock import StorageLock
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ObjectStore
-from lockref.stores.uri import open_store
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.definition.load import parse_scenario

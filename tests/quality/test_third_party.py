@@ -29,7 +29,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.clouds.http_session": {"requests", "urllib3"},
     "lockref.clouds.s3.client": {"boto3", "botocore", "mypy_boto3_s3"},
     "lockref.stores.probe.fingerprint": {"pydantic"},
-    "lockref.stores.uri": {"botocore", "google"},
+    "lockref.clouds.uri": {"botocore", "google"},
     "reports": {"numpy", "pyarrow", "pydantic"},
     "reports.figures": {"matplotlib"},
     "reports.formats": {"pydantic", "rich"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from lockref.clouds.uri import server_statuses
 from lockref.lab.recording import content_id
 from lockref.ports import PortKind, Reply, Request
 from lockref.provider import LockView
@@ -16,7 +17,6 @@ from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.faults.process import Crash
 from sim.faults.stores import DeleteObject, IgnoreConditions
 from sim.journey import Refusal
-from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from sim.services.resource import ResourceService
 from tests.sim.scripted import KEY, MS, TIMEOUT_NS, Scene
@@ -45,7 +45,7 @@ def body(**locks: dict[str, object]) -> bytes:
 def leases(script, plan: FaultPlan = EMPTY_PLAN) -> Scene:
     """n1 and n2 have a store whose bodies tell of several locks; the script has both clients of it."""
     scene = Scene(plan)
-    scene.world.add("leases", ObjectStoreService(dialect_of("gcs")), decode=decode)
+    scene.world.add("leases", ObjectStoreService(server_statuses("gcs")), decode=decode)
     clients: list[ObjectStore] = []
 
     def one(node, _store):
@@ -147,7 +147,7 @@ def test_a_state_is_read_under_its_own_key() -> None:
         return (LockView(owner=key),)
 
     scene = Scene()
-    hosted = scene.world.add("leases", ObjectStoreService(dialect_of("gcs")), decode=by_key)
+    hosted = scene.world.add("leases", ObjectStoreService(server_statuses("gcs")), decode=by_key)
     assert [hosted.look(key, b"x")[1][0].owner for key in ("a", "b", "a")] == ["a", "b", "a"]
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from lockref.clouds.uri import server_statuses
 from lockref.errors import ConfigError
 from lockref.lab.contract import OneRecord
 from lockref.stores.client import OBJECT_STORE
@@ -19,7 +20,6 @@ from sim.faults.process import Crash, Pause
 from sim.faults.stores import IgnoreConditions, StaleRead
 from sim.kernel.streams import derive
 from sim.machine.network import NetworkModel
-from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from tests.sim.lease import decode
 from tests.sim.scripted import KEY, LATENCY_NS, MS, TIMEOUT_NS, Scene, body
@@ -432,7 +432,7 @@ def test_a_trigger_counts_requests_to_its_service_and_of_its_kind(window: dict, 
     when = Trigger(client="n1", service="second", op="acquire", cut="c0", **window)
     fault = Pause(id="f", when=when, client="n1", for_ns=1000 * MS) if state_fault else LoseRequest(id="f", when=when)
     scene = Scene(FaultPlan.of(fault))
-    scene.world.add("second", ObjectStoreService(dialect_of("gcs")), decode=OneRecord(decode))
+    scene.world.add("second", ObjectStoreService(server_statuses("gcs")), decode=OneRecord(decode))
 
     def script(node, store):
         second = scene.world.connect(node, "second", OBJECT_STORE, timeout_ns=TIMEOUT_NS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from lockref.clouds.uri import server_statuses
 from lockref.errors import ConfigError
 from lockref.lab.contract import OneRecord
 from lockref.stores.client import OBJECT_STORE
@@ -21,7 +22,6 @@ from sim.faults.stores import CorruptObject, DeleteObject, IgnoreConditions, Sta
 from sim.kernel.clocks import PPM, WALL_EPOCH_NS
 from sim.kernel.streams import stream
 from sim.machine.network import NetworkModel
-from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 from tests.sim.lease import decode
 from tests.sim.scripted import KEY, LATENCY_NS, MS, TIMEOUT_NS, Scene, body
@@ -139,7 +139,7 @@ def test_groups_of_a_partition() -> None:
 def test_each_service_has_a_connection_of_its_own() -> None:
     """reorder_replies: answers of two services, to one process, do not wait for each other's span."""
     scene = Scene(FaultPlan.of(ReorderReplies(id="f", within_ns=20 * MS)))
-    scene.world.add("second", ObjectStoreService(dialect_of("gcs")), decode=OneRecord(decode))
+    scene.world.add("second", ObjectStoreService(server_statuses("gcs")), decode=OneRecord(decode))
 
     def script(node, store):
         second = scene.world.connect(node, "second", OBJECT_STORE, timeout_ns=TIMEOUT_NS)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lockref import LockForked, LockNotHeld, StorageLock
+from lockref.clouds.uri import open_store
 from lockref.runtime import NS_PER_S
 from lockref.storage.config import StorageLockConfig
 from lockref.stores.port import ObjectStore
-from lockref.stores.uri import open_store
 
 CONFIG = StorageLockConfig(base_path="s3://bucket/table")
 

@@ -8,23 +8,22 @@ import re
 import pytest
 
 from lockref.clouds.azure import facts as azure
+from lockref.clouds.dynamodb import facts as dynamodb
 from lockref.clouds.gcs import facts as gcs
 from lockref.clouds.gcs.answers import error_word
 from lockref.clouds.s3 import facts as s3
-from lockref.clouds.statuses import classify, error_code
-from lockref.dynamodb import statuses as dynamodb
+from lockref.clouds.statuses import classify, error_code, outcome_of
 from lockref.ports import Request
 from lockref.words import Op, Outcome
 from scenarios.injection.answers import refusal, reply_of
 from scenarios.injection.http_messages import Answer
 from sim.faults.answers import AMBIGUOUS_STATUSES, UNAPPLIED_STATUSES, Error
-from sim.services.dialects import outcome_of
 from sim.services.resource import ResourceService
 from sim.services.service import refused
 
 TABLES = {
     "s3": (s3.OUTCOMES, lambda _status, body: error_code(body)),
-    "azure": (azure.OUTCOMES, lambda _status, body: error_code(body)),
+    "az": (azure.OUTCOMES, lambda _status, body: error_code(body)),
     "gs": (gcs.OUTCOMES, lambda status, body: error_word(status, body, on_object=False)),
     "dynamodb": (dynamodb.OUTCOMES, lambda _status, body: json.loads(body)["__type"].partition("#")[2]),
 }

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from lockref.clouds.uri import parse_store_uri
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.history import Recorder, to_table
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_MS, ThreadRuntime
 from lockref.stores.port import ReadReply
-from lockref.stores.uri import parse_store_uri
 from lockref.words import Op, Outcome
 from scenarios.definition.load import load_scenario
 from scenarios.injection.announcing import Announcements, AnnouncingChannel

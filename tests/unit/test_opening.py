@@ -14,12 +14,12 @@ import pytest
 import lockref
 from lockref import StorageLock, StorageLockConfig, open_lock, open_store
 from lockref.clouds.s3.client import S3Store
+from lockref.clouds.uri import parse_store_uri
 from lockref.dynamodb.lease import DynamoLock
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.storage.place import key_in, store_uri
 from lockref.stores.localfs import FileStore
 from lockref.stores.memory import MemoryStore
-from lockref.stores.uri import parse_store_uri
 from tests.conditional_server import Bucket, serving
 from tests.docs import ROOT, blocks
 from tests.unit.test_probe_findings import all_kept, document, found

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from lockref.errors import ConfigError
-from lockref.stores.uri import parse_store_uri
-from lockref.words import Outcome
-from scenarios.probe.calls import (
+from lockref.clouds.calls import (
     BEGIN_UPLOAD,
     COMPLETE,
     COPY,
@@ -21,11 +18,11 @@ from scenarios.probe.calls import (
     Call,
     HttpReply,
     Inexpressible,
-    Refusals,
 )
-from scenarios.probe.dialects.azure import AzureDialect
-from scenarios.probe.dialects.gcs import GcsDialect
-from scenarios.probe.dialects.s3 import S3Dialect
+from lockref.clouds.uri import CLOUDS, parse_store_uri
+from lockref.errors import ConfigError
+from lockref.words import Outcome
+from scenarios.probe.dialect import dialect_of
 from scenarios.probe.findings import witness_of
 from scenarios.probe.opening import addresses_of, open_endpoint
 
@@ -41,10 +38,10 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 def dialect(scheme: str) -> Any:
     """The cloud's dialect, at an address where nothing listens."""
     if scheme == "s3":
-        return S3Dialect(parse_store_uri("s3://bucket/p?endpoint=http://127.0.0.1:9"))
+        return dialect_of(parse_store_uri("s3://bucket/p?endpoint=http://127.0.0.1:9"))
     if scheme == "gs":
-        return GcsDialect(parse_store_uri("gs://bucket/p?endpoint=http://127.0.0.1:9"))
-    return AzureDialect(parse_store_uri("az://bucket/p?endpoint=http://127.0.0.1:9/devstoreaccount1"))
+        return dialect_of(parse_store_uri("gs://bucket/p?endpoint=http://127.0.0.1:9"))
+    return dialect_of(parse_store_uri("az://bucket/p?endpoint=http://127.0.0.1:9/devstoreaccount1"))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +142,7 @@ def test_a_token_goes_into_the_query_and_into_the_source_of_a_copy(monkeypatch: 
     """Azure: a shared access signature counts for both, and for the condition on the source nothing is left out."""
     monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=c4n4ry")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "lake")
-    shared = AzureDialect(parse_store_uri("abfss://tables@lake.dfs.core.windows.net/p"))
+    shared = dialect_of(parse_store_uri("abfss://tables@lake.dfs.core.windows.net/p"))
     assert shared.form(Call(verb=PUT, key="k")).target == "/tables/p/k?sv=1&sig=c4n4ry"
     assert shared.form(Call(verb=LIST, key="x/")).target.endswith("&sv=1&sig=c4n4ry")
     copied = shared.form(Call(verb=COPY, key="k", source="s", source_match='"e"')).headers
@@ -155,7 +152,8 @@ def test_a_token_goes_into_the_query_and_into_the_source_of_a_copy(monkeypatch: 
 
 def test_the_statuses_of_refusals_are_those_of_each_cloud() -> None:
     """Azure answers a create over an object with 409, and a replacement of what is gone with 412."""
-    assert AzureDialect.refusals == Refusals(exists=409, stale=412, absent=412, delete_absent=404)
+    told = CLOUDS["az"].statuses
+    assert (told.exists, told.stale, told.absent, told.delete_conditional_absent) == (409, 412, 412, 404)
 
 
 def test_a_witness_holds_what_was_asked_and_answered() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from lockref.clouds.calls import PUT, Answer, Call
+from lockref.clouds.uri import parse_store_uri
 from lockref.errors import ConfigError
 from lockref.stores.probe import fingerprint
 from lockref.stores.probe.clauses import CLAUSES, CONDITIONS, DESIGNS, Verdict
-from lockref.stores.uri import parse_store_uri
 from lockref.words import Outcome
 from reports.formats.exit_codes import worst
 from scenarios.probe import gate
-from scenarios.probe.calls import PUT, Answer, Call
 from scenarios.probe.findings import WITNESSES_MAX, Finding, Rate, judged_design, overall
 from scenarios.probe.fingerprint import document_of
 from scenarios.probe.opening import addresses_of

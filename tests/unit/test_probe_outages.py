@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from lockref.clouds.calls import DELETE, PUT, READ, Answer, Call
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import CLAUSES
 from lockref.words import Outcome
 from scenarios.probe import gate
-from scenarios.probe.calls import DELETE, PUT, READ, Answer, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.fingerprint import document_of
 from scenarios.probe.opening import addresses_of, open_endpoint

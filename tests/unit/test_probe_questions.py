@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from lockref.clouds.calls import ANYTHING, COPY, DELETE, LEASE, LIST, PUT, READ, VERSIONING, Answer, Call, WriteMode
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import Verdict
 from lockref.words import Outcome
-from scenarios.probe.calls import ANYTHING, COPY, DELETE, LEASE, LIST, PUT, READ, VERSIONING, Answer, Call, WriteMode
-from scenarios.probe.dialects.preparation import COPYING
 from scenarios.probe.findings import Finding
+from scenarios.probe.preparation import COPYING
 from scenarios.probe.questions import counter, leases, modes, pace, reading, sequential, versioned
 from scenarios.probe.session import Session
 from tests.scripted_store import (

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from lockref.clouds.calls import DELETE, PUT, Answer, Call
+from lockref.clouds.uri import parse_store_uri
 from lockref.stores.probe.clauses import CLAUSES, Verdict
-from lockref.stores.uri import parse_store_uri
 from lockref.words import Outcome
-from scenarios.probe.calls import DELETE, PUT, Answer, Call
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.questions import races, spread
 from scenarios.probe.session import Unanswered

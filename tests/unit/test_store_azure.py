@@ -17,10 +17,10 @@ from lockref.clouds.azure.client import AzureStore
 from lockref.clouds.azure.facts import OUTCOMES
 from lockref.clouds.azure.sdk import BODY_BYTES_MAX
 from lockref.clouds.statuses import classify
+from lockref.clouds.uri import open_store
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Version
-from lockref.stores.uri import open_store
 from lockref.words import Outcome
 from tests.unit.test_store_gcs import FakeAdapter
 

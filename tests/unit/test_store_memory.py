@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from lockref.clouds.uri import open_store
 from lockref.errors import ConfigError
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import Version
-from lockref.stores.uri import open_store
 from lockref.words import Outcome
 
 

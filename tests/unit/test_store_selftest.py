@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from lockref.clouds.uri import open_store
 from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.memory import MemoryStore
@@ -16,7 +17,6 @@ from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.races import Races
 from lockref.stores.probe.selftest import RACES_NS_THOROUGH, ensure_usable, measure
 from lockref.stores.probe.start_barrier import held_back, race
-from lockref.stores.uri import open_store
 from lockref.words import Outcome
 from tests.conditional_server import Bucket, serving
 

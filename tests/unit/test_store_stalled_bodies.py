@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 
 from lockref.clouds import bounded_exchange
+from lockref.clouds.uri import create_container, open_store, parse_store_uri
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS
 from lockref.stores.port import Version
-from lockref.stores.uri import open_store, parse_store_uri
 from lockref.words import Outcome
-from scenarios.backends.buckets import create_bucket
 from tests.certificate import made_certificate
 
 TIMEOUT_MS = 500
@@ -224,7 +223,7 @@ def test_a_bucket_is_not_waited_for_beyond_the_deadline(scheme: str) -> None:
     with serving(DRIPPING["headers"]) as server:
         address = parse_store_uri(f"{scheme}://bucket?endpoint=http://127.0.0.1:{server.port}{ACCOUNT_IN[scheme]}")
         with pytest.raises(BackendUnavailable, match=r"creating the (bucket|container)"):
-            create_bucket(address, request_timeout_ns=TIMEOUT_MS * NS_PER_MS)
+            create_container(address, request_timeout_ns=TIMEOUT_MS * NS_PER_MS)
 
 
 @every

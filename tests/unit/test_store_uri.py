@@ -9,10 +9,11 @@ from google.auth.exceptions import DefaultCredentialsError
 from lockref.clouds.azure.client import AzureStore
 from lockref.clouds.gcs.client import GcsStore
 from lockref.clouds.s3.client import S3Store
+from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import CapabilityMissing, ConfigError
+from lockref.stores.address import StoreAddress
 from lockref.stores.endpoints import is_loopback
 from lockref.stores.localfs import FileStore
-from lockref.stores.uri import StoreAddress, open_store, parse_store_uri
 
 
 @pytest.mark.parametrize(

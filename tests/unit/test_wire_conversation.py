@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lockref.clouds.traffic import BODY_KEPT_MAX
 from scenarios.injection.http_messages import HEAD_BYTES_MAX
-from scenarios.wire.dialects.conversation import BODY_KEPT_MAX, Conversation
+from scenarios.wire.conversation import Conversation
 
 SECRET = "c4n4ry"
 PUT = (

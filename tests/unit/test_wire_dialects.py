@@ -6,12 +6,11 @@ import json
 
 import pytest
 
+from lockref.clouds.s3.requests import unchunked
+from lockref.clouds.traffic import BODY_KEPT_MAX, Exchange, ObjectReply, ObjectRequest
 from lockref.words import IF_ABSENT, Op, Outcome
-from scenarios.wire.dialects.azure import AzureDialect
-from scenarios.wire.dialects.conversation import BODY_KEPT_MAX, Conversation, Exchange
-from scenarios.wire.dialects.gcs import GcsDialect
-from scenarios.wire.dialects.objects import ObjectReply, ObjectRequest
-from scenarios.wire.dialects.s3 import S3Dialect, unchunked
+from scenarios.wire.conversation import Conversation
+from scenarios.wire.dialect import dialect_of
 
 
 def exchange(request: str, body: bytes = b"", answer: str = "", answer_body: bytes = b"", **headers: str) -> Exchange:
@@ -30,20 +29,20 @@ def exchange(request: str, body: bytes = b"", answer: str = "", answer_body: byt
 
 def s3(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
     one = exchange(*arguments, **headers)  # type: ignore[arg-type]
-    request = S3Dialect("b").request(one)
-    return request, S3Dialect("b").reply(one, request)
+    request = dialect_of("s3", "b").request(one)
+    return request, dialect_of("s3", "b").reply(one, request)
 
 
 def azure(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
     one = exchange(*arguments, **headers)  # type: ignore[arg-type]
-    request = AzureDialect().request(one)
-    return request, AzureDialect().reply(one, request)
+    request = dialect_of("az", "b").request(one)
+    return request, dialect_of("az", "b").reply(one, request)
 
 
 def gcs(*arguments: object, **headers: str) -> tuple[ObjectRequest, ObjectReply]:
     one = exchange(*arguments, **headers)  # type: ignore[arg-type]
-    request = GcsDialect().request(one)
-    return request, GcsDialect().reply(one, request)
+    request = dialect_of("gs", "b").request(one)
+    return request, dialect_of("gs", "b").reply(one, request)
 
 
 def test_a_create_names_no_object():
@@ -57,8 +56,8 @@ def test_the_bucket_may_stand_in_the_host():
     """Virtual-hosted style; another host in front of the same path is none."""
     told = exchange("PUT /locks/x", b"{}", "200")
     told.host = "b.localhost"
-    assert S3Dialect("b").request(told).key == "b/locks/x"
-    assert S3Dialect("bb").request(told).key == "locks/x"
+    assert dialect_of("s3", "b").request(told).key == "b/locks/x"
+    assert dialect_of("s3", "bb").request(told).key == "locks/x"
 
 
 @pytest.mark.parametrize(("named", "condition"), [('"e1"', "e1"), ("e1", "e1"), ('W/"e1"', "e1"), ("*", "")])
@@ -170,8 +169,8 @@ def test_what_a_request_writes_is_known_once_it_is_all_here():
     """A copy's bytes are in another object; a body that is still coming, and one whose pieces do not end, are none."""
     assert s3("PUT /b/x", b"", "200", X_Amz_Copy_Source="/b/y")[0].state is None
     for dialect, target, more in (
-        (S3Dialect("b"), b"/b/x", b""),
-        (AzureDialect(), b"/acct/c/x", b"x-ms-blob-type: BlockBlob\r\n"),
+        (dialect_of("s3", "b"), b"/b/x", b""),
+        (dialect_of("az", "b"), b"/acct/c/x", b"x-ms-blob-type: BlockBlob\r\n"),
     ):
         talk = Conversation()
         talk.from_client(b"PUT " + target + b" HTTP/1.1\r\n" + more + b"Content-Length: 2\r\n\r\n{", 1)

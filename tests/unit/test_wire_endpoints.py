@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
+from lockref.clouds.uri import parse_store_uri
 from lockref.errors import ConfigError
 from lockref.history import Recorder, to_table
 from lockref.runtime import NS_PER_MS, ThreadRuntime
-from lockref.stores.uri import parse_store_uri
 from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.http_messages import Head
 from scenarios.injection.lane import upstream_of
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialects.s3 import S3Dialect
+from scenarios.wire.dialect import dialect_of
 from scenarios.wire.endpoints import Endpoints, _Sending
 from scenarios.wire.processes.struck_program import StruckProgram
 from scenarios.wire.recorder import WireRecorder
@@ -79,7 +79,7 @@ class Bench:
         self.recorder = Recorder()
         runtime = ThreadRuntime()
         wire = WireRecorder(
-            self.recorder, S3Dialect("b"), load_decoder("auto"), protects=("state/*",), runtime=runtime,
+            self.recorder, dialect_of("s3", "b"), load_decoder("auto"), protects=("state/*",), runtime=runtime,
             clock_offsets_ns={},
         )  # fmt: skip
         self.programs = {"n1": Process(), "n2": Process()}
@@ -355,7 +355,7 @@ def test_a_request_to_a_server_that_is_gone_never_takes_effect() -> None:
     """Nobody listens at its address: on record it was refused, so it is not one that may still land."""
     recorder, runtime = Recorder(), ThreadRuntime()
     wire = WireRecorder(
-        recorder, S3Dialect("bucket"), load_decoder("auto"), protects=(), runtime=runtime, clock_offsets_ns={}
+        recorder, dialect_of("s3", "bucket"), load_decoder("auto"), protects=(), runtime=runtime, clock_offsets_ns={}
     )  # fmt: skip
 
     async def nobody() -> None:

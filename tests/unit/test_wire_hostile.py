@@ -12,12 +12,10 @@ from lockref.history import Recorder
 from lockref.runtime import ThreadRuntime
 from scenarios.injection.http_messages import BadMessage, body_pieces, read_answer, read_request_head
 from scenarios.injection.observer import Direction
+from scenarios.wire.conversation import Conversation
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialects.azure import AzureDialect
-from scenarios.wire.dialects.conversation import Conversation
-from scenarios.wire.dialects.framing import Framing, Messages
-from scenarios.wire.dialects.gcs import GcsDialect
-from scenarios.wire.dialects.s3 import S3Dialect
+from scenarios.wire.dialect import dialect_of
+from scenarios.wire.framing import Framing, Messages
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.tap import Tap
 
@@ -162,7 +160,9 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("dialect", [S3Dialect("b"), GcsDialect(), AzureDialect()], ids=["s3", "gcs", "azure"])
+@pytest.mark.parametrize(
+    "dialect", [dialect_of("s3", "b"), dialect_of("gs", "b"), dialect_of("az", "b")], ids=["s3", "gcs", "azure"]
+)
 def test_whatever_comes_the_reader_goes_on(dialect):
     """Two thousand connections of shuffled parts of messages: no error, and no part that is taken for ever."""
     runtime = ThreadRuntime()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from lockref.clouds.traffic import Exchange
+from lockref.clouds.uri import parse_store_uri
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import parse_store_uri
 from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from reports.history_files import load_history
-from scenarios.wire.dialects.conversation import Exchange
 from scenarios.wire.live_run import LiveRun
 from scenarios.wire.settings import WireSettings
 from sim.faults.plan import FaultPlan

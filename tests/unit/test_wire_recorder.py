@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lockref.clouds.traffic import Exchange, ObjectRequest
 from lockref.errors import ConfigError
 from lockref.history import Recorder, runs_table, to_table
 from lockref.lab.recording import StateDecoder
@@ -19,14 +20,11 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.injection.observer import Direction
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialects.conversation import Exchange
-from scenarios.wire.dialects.gcs import GcsDialect
-from scenarios.wire.dialects.objects import Dialect, ObjectRequest
-from scenarios.wire.dialects.s3 import S3Dialect
-from scenarios.wire.dialects.versions import SeenVersions
+from scenarios.wire.dialect import Dialect, dialect_of
 from scenarios.wire.protection import Protection
 from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.tap import Tap
+from scenarios.wire.versions import SeenVersions
 
 OBJECT = "/storage/v1/b/b/o/lock"
 
@@ -107,7 +105,7 @@ class Gcs(Watched):
     """gcslock's lock: custom metadata of an object."""
 
     def __init__(self) -> None:
-        super().__init__(GcsDialect(), "gcslock")
+        super().__init__(dialect_of("gs", "b"), "gcslock")
 
     def creates(self, client: str, generation: int, on: str) -> None:
         parts = (b"", json.dumps({"name": "lock", **self._metadata(client)}).encode() + b"\r\n", b"x\r\n", b"--\r\n")
@@ -189,7 +187,7 @@ def test_a_metageneration_that_nobody_can_tell_is_left_open():
 
 def test_a_refused_writer_is_no_owner():
     """Two clients write the same record without a name; it is that of the one whose write was accepted."""
-    watched = Watched(S3Dialect("b"), "json:until_s=$.until")
+    watched = Watched(dialect_of("s3", "b"), "json:until_s=$.until")
     record = b'{"until":1700000000}'
     for client, status, told in (("n1", 200, {"etag": '"v1"'}), ("n2", 412, {})):
         watched.wire.began(client)
@@ -200,7 +198,7 @@ def test_a_refused_writer_is_no_owner():
 
 def test_an_object_that_was_not_deleted_with_others_is_still_there():
     """The answer is 200, and names the objects that stay."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o")
     body = b"<Delete><Object><Key>lock</Key></Object><Object><Key>x</Key></Object></Delete>"
     refused = b"<DeleteResult><Error><Key>lock</Key><Code>AccessDenied</Code></Error></DeleteResult>"
     watched.hears(watched.asks("n1", "POST", "/b?delete", body), 200, refused)
@@ -212,7 +210,7 @@ def test_an_object_that_was_not_deleted_with_others_is_still_there():
 
 def _guarding(*protects: str) -> Watched:
     """n1 has the lock a, and n2 the lock b beside it; each writes what its own lock guards."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o", protects=protects)
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o", protects=protects)
     for client, lock in (("n1", "a"), ("n2", "b")):
         record = b'{"o":"%s"}' % client.encode()
         watched.hears(watched.asks(client, "PUT", f"/b/locks/{lock}", record, if_none_match="*"), 200, etag=f'"{lock}"')
@@ -245,7 +243,7 @@ def test_an_object_whose_lock_was_never_seen_is_told():
 
 def test_requests_that_are_sent_without_waiting_are_all_on_record():
     """HTTP pipelining: three at once, and their answers in one piece. None of them may be missing."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o")
     tap = Tap("n1", watched.wire)
     tap.opened(1, 1)
     put = b'PUT /b/lock HTTP/1.1\r\nIf-None-Match: *\r\nContent-Length: 10\r\n\r\n{"o":"n1"}'
@@ -266,7 +264,7 @@ def test_a_date_shows_whether_a_clock_was_set_apart(header, form):
     """The plan sets n1 ten seconds ahead; a program that asks another clock dates its requests as if it were not."""
     runtime = ThreadRuntime()
     wire = WireRecorder(
-        Recorder(), S3Dialect("b"), load_decoder("auto"), protects=(), runtime=runtime,
+        Recorder(), dialect_of("s3", "b"), load_decoder("auto"), protects=(), runtime=runtime,
         clock_offsets_ns={"n1": 10 * NS_PER_S},
     )  # fmt: skip
     now_s = runtime.wall_ns() // NS_PER_S
@@ -298,7 +296,7 @@ def test_the_tenth_metageneration_comes_after_the_ninth():
 @pytest.mark.parametrize(("status", "is_doubtful"), [(204, True), (500, True), (403, False)])
 def test_a_version_that_is_removed_by_its_id_leaves_a_hole(status, is_doubtful):
     """S3: what the object holds then is in no answer, also where the answer is missing. A refusal changed nothing."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o")
     watched.hears(watched.asks("n1", "DELETE", "/b/lock?versionId=v1"), status)
     assert list(watched.wire.unfollowed) == (["b/lock"] if is_doubtful else [])
 
@@ -310,7 +308,7 @@ class Guarded(Watched):
     """S3; the lock protects what lies in `state/`."""
 
     def __init__(self) -> None:
-        super().__init__(S3Dialect("b"), "json:owner=$.o", protects=("state/*",))
+        super().__init__(dialect_of("s3", "b"), "json:owner=$.o", protects=("state/*",))
 
     def puts(self, client: str, key: str, body: bytes = b"{}", status: int = 200) -> None:
         self.hears(self.asks(client, "PUT", f"/b/{key}", body), status, etag=f'"{self.now_ns}"')
@@ -374,7 +372,7 @@ def test_what_is_named_as_a_lock_is_none_of_the_protected_and_the_protected_is_n
 
 def test_to_renew_is_to_write_the_same_grant_again():
     """Another token, a release or a deletion between two records: the second one takes the lock anew."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o,token=$.t,released=$.free")
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o,token=$.t,released=$.free")
     record, version = '{{"o":"n1","t":{}}}', 0
 
     def puts(body: str) -> None:
@@ -394,7 +392,7 @@ def test_to_renew_is_to_write_the_same_grant_again():
 
 def test_a_record_that_gives_back_promises_nothing():
     """The longest promise keeps others out for as long: an end that is written with a release is none."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o,until_s=$.u,released=$.free")
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o,until_s=$.u,released=$.free")
     watched.hears(watched.asks("n1", "PUT", "/b/lock", b'{"o":"n1","u":4000000000,"free":true}'), 200, etag='"v1"')
     assert watched.wire.promised_ns == 0
     watched.hears(watched.asks("n1", "PUT", "/b/lock", b'{"o":"n1","u":4000000000}'), 200, etag='"v2"')
@@ -403,7 +401,7 @@ def test_a_record_that_gives_back_promises_nothing():
 
 def test_the_stamps_of_a_client_are_by_its_own_clock():
     """n1's clock was set ten seconds ahead; both ask at one instant."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o", offsets_ns={"n1": 10 * NS_PER_S})
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o", offsets_ns={"n1": 10 * NS_PER_S})
     for client in ("n1", "n2"):
         watched.asks(client, "GET", "/b/lock")
     one, other = watched.rows("sent")
@@ -413,7 +411,7 @@ def test_the_stamps_of_a_client_are_by_its_own_clock():
 
 def test_a_reading_without_a_body_shows_what_its_version_is_known_to_hold():
     """HEAD: of a version that was seen before it is a reading; of another one nobody knows what it holds."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o")
     watched.hears(watched.asks("n1", "PUT", "/b/lock", b'{"o":"n1"}'), 200, etag='"v1"')
     watched.hears(watched.asks("n2", "HEAD", "/b/lock"), 200, etag='"v1"')
     watched.hears(watched.asks("n2", "HEAD", "/b/lock"), 200, etag='"v2"')
@@ -430,7 +428,7 @@ def test_what_a_decoder_raises_is_kept_and_ends_the_reading():
         asked.append(key)
         raise ConfigError("not a record of mine")
 
-    watched = Watched(S3Dialect("b"), decode)
+    watched = Watched(dialect_of("s3", "b"), decode)
     for _ in range(2):
         watched.hears(watched.asks("n1", "PUT", "/b/lock", b"{}"), 200, etag='"v1"')
     assert isinstance(watched.wire.failure, ConfigError)
@@ -442,7 +440,7 @@ def test_what_a_decoder_raises_is_kept_and_ends_the_reading():
 
 def test_an_answer_that_ends_with_its_connection_is_recorded_and_what_is_no_http_is_told():
     """The last bytes come with the end; of a connection that speaks something else the run says so."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o")
     tap = Tap("n1", watched.wire)
     tap.opened(1, 1)
     tap.forwarded(1, Direction.REQUEST, b"GET /b/lock HTTP/1.1\r\nHost: h\r\n\r\n", 2)
@@ -458,7 +456,7 @@ def test_an_answer_that_ends_with_its_connection_is_recorded_and_what_is_no_http
 
 def test_an_answer_to_a_head_alone_is_an_answer_to_what_was_asked():
     """A server may refuse before the body has come: the request counts from its first byte, and is answered once."""
-    watched = Watched(S3Dialect("b"), "json:owner=$.o")
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o")
     tap = Tap("n1", watched.wire)
     tap.opened(1, 1)
     tap.forwarded(1, Direction.REQUEST, b"PUT /b/lock HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 2)

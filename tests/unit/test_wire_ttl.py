@@ -12,7 +12,7 @@ from reports.checks import judge
 from reports.checks.spec import HELD, VIOLATED
 from scenarios.injection.observer import Direction
 from scenarios.wire.decoders import LastingDecoder, load_decoder
-from scenarios.wire.dialects.s3 import S3Dialect
+from scenarios.wire.dialect import dialect_of
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.tap import Tap
 from tests.histories import verdict
@@ -44,7 +44,7 @@ def test_a_takeover_is_judged_by_the_time_to_live(decoder, way, after_s, broken)
     """n1 makes the object and dies; n2 replaces it by its version or deletes it, after its time or before."""
     recorder, runtime = Recorder(), ThreadRuntime()
     wire = WireRecorder(
-        recorder, S3Dialect("b"), load_decoder(decoder), protects=(), runtime=runtime, clock_offsets_ns={}
+        recorder, dialect_of("s3", "b"), load_decoder(decoder), protects=(), runtime=runtime, clock_offsets_ns={}
     )
     begin_ns = runtime.monotonic_ns()
     free, same = "If-None-Match: *", 'If-Match: "e1"'

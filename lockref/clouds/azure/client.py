@@ -36,6 +36,7 @@ from lockref.clouds.azure.facts import CAPABILITIES
 from lockref.clouds.azure.sdk import BODY_BYTES_MAX, NO_ANSWER, make_client, make_session
 from lockref.clouds.bounded_exchange import Exchange, bounded
 from lockref.clouds.http_session import explain_silence
+from lockref.errors import BackendUnavailable
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.words import Outcome
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
     import requests
     from azure.storage.blob import BlobClient
+
+    from lockref.stores.address import StoreAddress
 
 _NOT_UNDERSTOOD: Final = (AttributeError, LookupError, TypeError, ValueError)
 """What the SDK raises over an answer that is not Azure's. The caller's own mistakes are found before it is called."""
@@ -166,3 +169,22 @@ def _explain(error: Exception) -> str:
 
 def _garbage(exchange: Exchange) -> str:
     return f"{exchange.received}, which is no answer of Azure Blob Storage; the request may have taken effect"
+
+
+def create_container(address: StoreAddress, request_timeout_ns: int) -> None:
+    """Make the container at an address that has an endpoint; one that is there already is fine.
+
+    request_timeout_ns: bounds the request as a whole.
+    Errors: BackendUnavailable if the server does not answer or refuses.
+    """
+    account = find_account(host=address.account, endpoint=address.endpoint, environ=os.environ)
+    with make_session(account, pool_size=1) as session:
+        client = make_client(account, address.container, session=session, request_timeout_ns=request_timeout_ns)
+        try:
+            with bounded(request_timeout_ns):
+                client.create_container()
+        except NO_ANSWER as error:
+            if getattr(error, "error_code", None) != "ContainerAlreadyExists":
+                raise BackendUnavailable(
+                    f"creating the container of {address} failed: {type(error).__name__}"
+                ) from error

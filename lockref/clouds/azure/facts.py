@@ -5,9 +5,12 @@ Source: Azure's "Blob Storage error codes"; conditional-writes.md, section 1.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow
+from lockref.clouds.calls import BLOCKS, COPYING, WriteMode
+from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, ServerStatuses, StatusRow, Versions
+from lockref.stores.buckets import CHARS_MAX
 from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
 
@@ -64,3 +67,53 @@ OUTCOMES: Final[tuple[StatusRow, ...]] = (
 )
 """Every answer of Azure (conditional-writes.md, section 1; Azure's "Blob Storage error codes") and what it means for
 a write. Of OperationTimedOut, a 500, Azure itself says that the write may have landed."""
+
+_AT: Final = "[/PREFIX][?endpoint=http://HOST:PORT/ACCOUNT]"
+_ABFS: Final = f"abfs[s]://CONTAINER@ACCOUNT.dfs.core.windows.net{_AT}"
+_WASB: Final = f"wasb[s]://CONTAINER@ACCOUNT.blob.core.windows.net{_AT}"
+FORMS: Final = {"az": f"az://CONTAINER{_AT}", "abfs": _ABFS, "abfss": _ABFS, "wasb": _WASB, "wasbs": _WASB}
+"""By scheme. All but the first name the account; they are those of Hadoop, and of RFC-91."""
+
+OPTIONS: Final = ("endpoint",)
+"""The options of a URI."""
+
+STATUSES: Final = ServerStatuses(name="azure", versions=Versions.UNIQUE, created=201, exists=409, deleted=202)
+
+REFUSAL_CODES: Final = {
+    403: "AuthorizationFailure",
+    409: "PendingCopyOperation",
+    412: "ConditionNotMet",
+    429: "TooManyRequests",
+    500: "OperationTimedOut",
+    503: "ServiceUnavailable",
+}
+"""By status, the code of a refusal that a fault may send: with it, a client reads what `statuses.outcome_of` says.
+
+Azure has several codes for 409. This one means a concurrent request; others say that the object is there, or never
+will be.
+"""
+
+MODES: Final = (
+    WriteMode(clause="C13", name=BLOCKS, can_race=True),
+    WriteMode(clause="C14", name=COPYING),
+)
+
+HEADERS_READ: Final = frozenset({"x-ms-blob-type", "x-ms-date", "x-ms-error-code"})
+"""Azure's own headers that may be read in foreign traffic, beside `traffic.HEADERS_READ`."""
+
+PARAMETERS_READ: Final = frozenset({"comp", "restype"})
+"""Query parameters whose values may be read in foreign traffic."""
+
+PARAMETERS_NAMED: Final = frozenset({"snapshot", "versionid"})
+"""Query parameters of which may be read that they are there."""
+
+_CONTAINER: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
+
+
+def container_fault(name: str) -> str:
+    """What makes a container's name impossible, to stand after "the container … is not possible:"; "" if nothing."""
+    if not 3 <= len(name) <= CHARS_MAX:
+        return f"a name has 3 to {CHARS_MAX} characters"
+    if _CONTAINER.fullmatch(name) is None:
+        return "a name has lower-case letters, digits and single hyphens, and a letter or digit at both ends"
+    return ""

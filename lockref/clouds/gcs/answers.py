@@ -7,15 +7,42 @@ words with which it begins, and these stand before any name.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from lockref.clouds.answers import Answered, Asked, Question, decide
-from lockref.clouds.gcs.facts import NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, SERVICE
-from lockref.clouds.grammar import code_word, decimal
+from lockref.clouds.answers import A_CREATE, SOMETHING_ELSE, Answered, Asked, Question, decide
+from lockref.clouds.calls import (
+    BEGIN_UPLOAD,
+    LIST,
+    PUT,
+    READ,
+    VERSIONING,
+    VERSIONS,
+    Answer,
+    Call,
+    Entries,
+    HttpReply,
+    Place,
+)
+from lockref.clouds.gcs.facts import NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, REFUSAL_CODES, SERVICE
+from lockref.clouds.gcs.requests import UPLOAD_PATH, metadata_state
+from lockref.clouds.grammar import code_word, decimal, json_object
+from lockref.clouds.http_reply import JSON, failed, http_reply
 from lockref.clouds.statuses import classify, error_code
-from lockref.strict_json import NotJson, read_object
+from lockref.clouds.traffic import (
+    Exchange,
+    ObjectReply,
+    ObjectRequest,
+    State,
+    error_body,
+    object_reply,
+    question_of,
+    shown_bytes,
+)
+from lockref.words import Op, Outcome
 
 _NOT_FOUND: Final = 404
 _MESSAGE_CHARS_MAX: Final = 2000
@@ -27,6 +54,11 @@ _OBJECT: Final = re.compile(
     r"no such object|nosuchkey|(?:the )?(?:specified |requested )?(?:(?:live|archived) version of )?object\b",
     re.IGNORECASE,
 )
+
+_MESSAGES: Final = {
+    NO_SUCH_OBJECT: "No such object",
+    NO_SUCH_BUCKET: "The specified bucket does not exist.",
+}
 
 
 def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
@@ -44,7 +76,7 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
 
 def _generation(body: bytes) -> str:
     """The generation in a resource, or in the resource of an object that was copied; "" for none."""
-    found = _parsed(body)
+    found = json_object(body)
     resource = found.get("resource", found)
     return str(resource.get("generation", "")) if isinstance(resource, dict) else ""
 
@@ -56,7 +88,7 @@ def error_word(status: int, body: bytes, *, on_object: bool) -> str:
     """
     if status // 100 == 2:
         return ""
-    error = _parsed(body).get("error")
+    error = json_object(body).get("error")
     if not isinstance(error, dict):
         named = error_code(body)
         return _code(status, named, named or body[:_MESSAGE_CHARS_MAX].decode("utf-8", "replace"), on_object=on_object)
@@ -87,8 +119,105 @@ def _reason(errors: object) -> str:
     return ""
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
-    try:
-        return read_object(body)
-    except NotJson:
-        return {}
+def write_answer(question: Question, answered: Answered, *, body: bytes = b"") -> bytes:
+    """The bytes of an answer with this meaning, such that `read_answer` reads it back.
+
+    answered: status, code, version, and for an error `why`, which becomes its message. body: of an object that is read.
+    """
+    status = answered.status
+    if status // 100 == 2 and question.asked is Asked.READ and not question.is_about_metadata:
+        headers = (("x-goog-generation", answered.version),) if answered.version else ()
+        return http_reply(status, *headers, body=body)
+    if status // 100 == 2:
+        resource = json.dumps({"kind": "storage#object", "generation": answered.version}) if answered.version else ""
+        return http_reply(status, *((("Content-Type", JSON),) if resource else ()), body=resource.encode())
+    if not answered.code:
+        return http_reply(status)
+    # The service has one reason for the two kinds of 404. Its message tells them apart.
+    message = _MESSAGES.get(answered.code, answered.why)
+    reason = "notFound" if answered.code in _MESSAGES else answered.code
+    errors = [{"message": message, "domain": "global", "reason": reason}]
+    told = json.dumps({"error": {"code": status, "message": message, "errors": errors}})
+    return http_reply(status, ("Content-Type", JSON), body=told.encode())
+
+
+def write_refusal(status: int, reason: str) -> bytes:
+    """The refusal with this status that a fault may send. reason: for people."""
+    return write_answer(SOMETHING_ELSE, failed(REFUSAL_CODES.get(status, "backendError"), status, reason))
+
+
+def answer_to(place: Place, call: Call, reply: HttpReply) -> Answer:
+    """The answer to a call of ours. A listing is told without the place's prefix."""
+    # An upload needs nothing but the bucket: a condition that does not hold is answered with 412.
+    question = A_CREATE if call.verb == PUT else call.question
+    found = read_answer(question, reply.status, reply.headers, reply.body)
+    entries: Entries = ()
+    if call.verb in (LIST, VERSIONS):
+        items = json_object(reply.body).get("items") or []
+        cut = len(place.prefix)
+        entries = tuple((str(each["name"])[cut:], str(each.get("generation", ""))) for each in items)
+    elif call.verb == VERSIONING:
+        is_on = bool((json_object(reply.body).get("versioning") or {}).get("enabled"))
+        entries = (("status", "enabled" if is_on else ""),)
+    return Answer.of(
+        found,
+        status=reply.status,
+        body=reply.body if call.verb == READ else None,
+        upload=reply.headers.get("location", "") if call.verb == BEGIN_UPLOAD else "",
+        entries=entries,
+    )
+
+
+def reply_to(exchange: Exchange, request: ObjectRequest) -> ObjectReply:
+    """The meaning of an answer as it passed on a wire."""
+    question = replace(
+        question_of(exchange, request),
+        is_about_metadata=request.op is Op.READ and exchange.parameters.get("alt") != "media",
+    )
+    if UPLOAD_PATH.fullmatch(exchange.path):
+        # An upload needs nothing but the bucket: a condition that does not hold is answered with 412.
+        question = replace(question, needs_object=False)
+    found = read_answer(question, exchange.status, exchange.answer_headers, error_body(exchange))
+    if request.op is Op.READ:
+        version, state = _shown(exchange)
+        return object_reply(found, version=version, state=state)
+    if found.is_absent and request.names_version:
+        # That version is gone. Another one may be there.
+        reason = f"{exchange.status}: the named version is not there"
+        return ObjectReply(outcome=Outcome.PRECONDITION_FAILED, reason=reason)
+    if found.outcome is not Outcome.APPLIED or request.op is not Op.WRITE:
+        return object_reply(found, version="")
+    made = json_object(exchange.answer.kept)
+    version = _version(made.get("generation"), made.get("metageneration"))
+    replaced = _replaced(request.condition, version) if request.is_metadata else ""
+    return replace(object_reply(found, version=version, state=metadata_state(made)), condition=replaced)
+
+
+def _shown(exchange: Exchange) -> tuple[str, State | None]:
+    """The version and the content that an answer to a read shows: bytes with headers, or a resource."""
+    headers = exchange.answer_headers
+    if exchange.parameters.get("alt") == "media":
+        version = _version(headers.get("x-goog-generation"), headers.get("x-goog-metageneration"))
+        return version, shown_bytes(exchange)
+    told = json_object(exchange.answer.kept) if exchange.status == 200 and exchange.answer.is_whole else {}
+    return _version(told.get("generation"), told.get("metageneration")), metadata_state(told)
+
+
+def _version(generation: object, metageneration: object) -> str:
+    made, changed = decimal(str(generation)), decimal(str(metageneration or 1))
+    return "" if not made or changed is None else f"{made}.{changed}"
+
+
+def _replaced(condition: str, version: str) -> str:
+    """The version that a change of metadata replaced; "" if unknown. version: that the change made.
+
+    The condition names one half of the replaced version, the new version tells the other half: such a change keeps the
+    generation, and raises the metageneration by one.
+    """
+    generation, _, metageneration = version.partition(".")
+    if condition.startswith("*.") and generation:
+        return generation + condition[1:]
+    number = decimal(metageneration)
+    if condition.endswith(".*") and number is not None:
+        return f"{condition[:-1]}{number - 1}"
+    return ""

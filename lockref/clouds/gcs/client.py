@@ -12,6 +12,7 @@ client would switch to another kind, so larger bodies are refused here.
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import google.auth
@@ -39,6 +40,7 @@ from lockref.clouds.gcs.answers import read_answer
 from lockref.clouds.gcs.facts import CAPABILITIES
 from lockref.clouds.grammar import decimal
 from lockref.clouds.http_session import bound_connections, explain_silence
+from lockref.errors import BackendUnavailable
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from google.cloud.storage.blob import Blob
+
+    from lockref.stores.address import StoreAddress
 
 _NO_ANSWER: Final = (requests.RequestException, GoogleAuthError, DataCorruption, HTTPError)
 """No answer, or none that was understood. A raw download reads its body below requests, whose errors are urllib3's."""
@@ -264,3 +268,23 @@ def _garbage(error: Exception, exchange: Exchange) -> str:
 def _no_answer(exchange: Exchange) -> str:
     told = exchange.received if exchange.status else "a success without a generation"
     return f"{told}, which is no answer of Google Cloud Storage; the request may have taken effect"
+
+
+def create_container(address: StoreAddress, request_timeout_ns: int) -> None:
+    """Make the bucket at an address that has an endpoint; one that is there already is fine.
+
+    request_timeout_ns: bounds the request as a whole.
+    Errors: BackendUnavailable if the server does not answer or refuses.
+    """
+    try:
+        with make_session(endpoint=address.endpoint, pool_size=1) as session, bounded(request_timeout_ns):
+            answer = session.post(
+                f"{address.endpoint}/storage/v1/b",
+                params={"project": "lockref"},
+                json={"name": address.container},
+                timeout=split_timeout_s(request_timeout_ns),
+            )
+    except (requests.RequestException, HTTPError) as error:
+        raise BackendUnavailable(f"creating the bucket of {address} failed: {type(error).__name__}") from error
+    if answer.status_code not in (HTTPStatus.OK, HTTPStatus.CONFLICT):
+        raise BackendUnavailable(f"creating the bucket of {address} failed: status {answer.status_code}")

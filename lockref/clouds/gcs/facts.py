@@ -5,9 +5,12 @@ Source: Google's "HTTP status and error codes for JSON"; conditional-writes.md, 
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from lockref.clouds.statuses import OBJECT_STORES, StatusRow
+from lockref.clouds.calls import COPYING, MEDIA, RESUMABLE, WriteMode
+from lockref.clouds.statuses import OBJECT_STORES, ServerStatuses, StatusRow, Versions
+from lockref.stores.buckets import CHARS_MAX, common_fault
 from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
 
@@ -32,3 +35,49 @@ OUTCOMES: Final[tuple[StatusRow, ...]] = (
     StatusRow(status=3, outcome=Outcome.REJECTED, why="the endpoint sends us elsewhere; name the right one"),
 )
 """Every answer of GCS (conditional-writes.md, section 1) and what it means for a write."""
+
+FORM: Final = "gs://BUCKET[/PREFIX][?endpoint=http://HOST:PORT]"
+OPTIONS: Final = ("endpoint",)
+"""The options of a URI."""
+
+STATUSES: Final = ServerStatuses(name="gcs", versions=Versions.RISING)
+
+REFUSAL_CODES: Final = {403: "forbidden", 409: "conflict", 412: "conditionNotMet", 429: "rateLimitExceeded"}
+"""By status, the reason of a refusal that a fault may send: with it, a client reads what `statuses.outcome_of` says."""
+
+MODES: Final = (
+    WriteMode(clause="C14", name=COPYING),
+    WriteMode(clause="C15", name=MEDIA, can_race=True),
+    WriteMode(clause="C15", name=RESUMABLE, can_race=True),
+)
+
+HEADERS_READ: Final = frozenset({"x-goog-generation", "x-goog-if-generation-match", "x-goog-metageneration"})
+"""The service's own headers that may be read in foreign traffic, beside `traffic.HEADERS_READ`."""
+
+PARAMETERS_READ: Final = frozenset(
+    {"alt", "generation", "ifGenerationMatch", "ifMetagenerationMatch", "name", "uploadType"}
+)
+"""Query parameters whose values may be read in foreign traffic."""
+
+PARAMETERS_NAMED: Final = frozenset({"ifGenerationNotMatch", "ifMetagenerationNotMatch", "upload_id"})
+"""Query parameters of which may be read that they are there. The id of an upload is a capability."""
+
+DOTTED_CHARS_MAX: Final = 222
+"""The whole of a name with dots, of which each part has at most 63."""
+
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]*[a-z0-9]")
+
+
+def bucket_fault(name: str) -> str:
+    """What makes `name` impossible, to stand after "the bucket … is not possible:"; "" if nothing does."""
+    if fault := common_fault(name):
+        return fault
+    if _BUCKET.fullmatch(name) is None:
+        return (
+            "a name has lower-case letters, digits, dots, hyphens and underscores, and a letter or digit at both ends"
+        )
+    if len(name) > DOTTED_CHARS_MAX or any(len(part) > CHARS_MAX for part in name.split(".")):
+        return f"a name, or each part of one with dots, has {CHARS_MAX} characters at most"
+    if name.startswith("goog") or "google" in name:
+        return "Google keeps names that begin with goog or hold google"
+    return ""

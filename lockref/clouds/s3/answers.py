@@ -3,17 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypedDict
+from xml.etree import ElementTree
 
-from lockref.clouds.answers import Answered, Asked, Question, decide
-from lockref.clouds.s3.facts import BODILESS_404, OUTCOMES, SERVICE, STATUS_OF
-from lockref.clouds.statuses import classify, error_code
+from lockref.clouds.answers import SOMETHING_ELSE, Answered, Asked, Question, decide, silence
+from lockref.clouds.calls import (
+    BEGIN_UPLOAD,
+    LIST,
+    READ,
+    UPLOADS,
+    VERSIONING,
+    VERSIONS,
+    Answer,
+    Call,
+    Entries,
+    HttpReply,
+    Place,
+)
+from lockref.clouds.http_reply import XML, failed, http_reply, xml_error
+from lockref.clouds.s3.facts import BODILESS_404, OUTCOMES, REFUSAL_CODES, SERVICE, STATUS_OF
+from lockref.clouds.s3.requests import COMPLETION_VERB, COPY_VERB, DELETION_VERB, plain_etag
+from lockref.clouds.statuses import classify, error_code, reason_text
+from lockref.clouds.traffic import (
+    Exchange,
+    ObjectReply,
+    ObjectRequest,
+    error_body,
+    object_reply,
+    question_of,
+    shown_bytes,
+)
+from lockref.clouds.xml_body import local_name, parsed, text_inside
+from lockref.words import Op, Outcome
 
 _NOT_FOUND: Final = 404
 _SUCCESS: Final = 200
 _ERROR: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*<Error[\s/>]")
 _ETAG: Final = re.compile(rb"<ETag>([^<]{0,200})</ETag>")
+
+_LISTED: Final = (LIST, UPLOADS, VERSIONS, VERSIONING, BEGIN_UPLOAD)
+"""The requests whose answers are read further: they hold names, or the id of an upload."""
+
+
+class _Details(TypedDict, total=False):
+    """What such an answer brings beside its meaning, see `Answer`."""
+
+    upload: str
+    entries: Entries
 
 
 def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
@@ -52,3 +90,89 @@ def error_inside(body: bytes) -> tuple[int, str] | None:
 def status_of(code: str) -> int:
     """The status of an error that has a code alone; 500, which is ambiguous, for an unknown code."""
     return STATUS_OF.get(code, 500)
+
+
+def write_answer(question: Question, answered: Answered, *, body: bytes = b"") -> bytes:
+    """The bytes of an answer with this meaning, such that `read_answer` reads it back.
+
+    answered: status, code, version, and for an error `why`, which becomes its message. body: of an object that is read.
+    """
+    if answered.status // 100 == 2:
+        headers = (("ETag", answered.version),) if answered.version else ()
+        return http_reply(answered.status, *headers, body=body if question.asked is Asked.READ else b"")
+    if answered.code in ("", BODILESS_404):
+        return http_reply(answered.status)
+    return http_reply(answered.status, ("Content-Type", XML), body=xml_error(answered.code, answered.why))
+
+
+def write_refusal(status: int, reason: str) -> bytes:
+    """The refusal with this status that a fault may send. reason: for people."""
+    return write_answer(SOMETHING_ELSE, failed(REFUSAL_CODES.get(status, "InternalError"), status, reason))
+
+
+def answer_to(place: Place, call: Call, reply: HttpReply) -> Answer:
+    """The answer to a call of ours. A listing is told without the place's prefix."""
+    found = read_answer(call.question, reply.status, reply.headers, reply.body)
+    details: _Details = {}
+    if found.outcome is Outcome.APPLIED and call.verb in _LISTED:
+        root = parsed(reply.body)
+        if root is None:
+            found = silence(Outcome.AMBIGUOUS, "a success that cannot be read", status=reply.status)
+        else:
+            details = _details(root, call.verb, cut=len(place.prefix))
+    return Answer.of(found, status=reply.status, body=reply.body if call.verb == READ else None, **details)
+
+
+def _details(root: ElementTree.Element, verb: str, *, cut: int) -> _Details:
+    if verb == BEGIN_UPLOAD:
+        return {"upload": text_inside(root, "UploadId")}
+    if verb == VERSIONING:
+        return {"entries": (("status", text_inside(root, "Status")),)}
+    kinds = {
+        LIST: (("Contents",), "ETag"),
+        UPLOADS: (("Upload",), "UploadId"),
+        VERSIONS: (("Version", "DeleteMarker"), "VersionId"),
+    }
+    wanted, told = kinds[verb]
+    found = [child for child in root if local_name(child) in wanted]
+    return {"entries": tuple((text_inside(each, "Key")[cut:], text_inside(each, told)) for each in found)}
+
+
+def reply_to(exchange: Exchange, request: ObjectRequest) -> ObjectReply:
+    """The meaning of an answer as it passed on a wire."""
+    question = question_of(
+        exchange, request, has_status_inside=request.verb in (COMPLETION_VERB, COPY_VERB, DELETION_VERB)
+    )
+    found = read_answer(question, exchange.status, exchange.answer_headers, error_body(exchange))
+    if found.outcome is Outcome.REJECTED:
+        # Of a refusal the words of our table are told, and no word of the server's.
+        found = replace(found, code="")
+    state = shown_bytes(exchange) if request.op is Op.READ else None
+    reply = object_reply(found, version=plain_etag(found.version), state=state)
+    if request.keys and found.outcome is Outcome.APPLIED:
+        return replace(reply, exceptions=_kept_objects(request.keys, exchange.answer.kept))
+    return reply
+
+
+def _kept_objects(keys: Sequence[str], body: bytes) -> dict[str, ObjectReply]:
+    """The objects of a request for several deletions that were not deleted, or perhaps not, by what the answer says.
+
+    The answer to a quiet request names errors alone, so an object that is not named is gone.
+    """
+    root = parsed(body) if keys and body else None
+    if root is None:
+        # An unreadable answer leaves open which objects were deleted.
+        unclear = ObjectReply(outcome=Outcome.AMBIGUOUS, reason="an answer that cannot be read")
+        return dict.fromkeys(keys, unclear) if body else {}
+    kept = {}
+    for error in (element for element in root.iter() if local_name(element) == "Error"):
+        said = {local_name(child): child.text or "" for child in error}
+        code = said.get("Code", "")
+        status = status_of(code)
+        row = classify(OUTCOMES, status, code)
+        named = [key for key in keys if key.partition("/")[2] == said.get("Key")]
+        reply = ObjectReply(
+            outcome=row.outcome, is_absent=row.missing, reason=reason_text(row.why, status_of(code), code)
+        )
+        kept.update(dict.fromkeys(named, reply))
+    return kept

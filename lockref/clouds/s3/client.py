@@ -37,6 +37,7 @@ from lockref.clouds.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, e
 from lockref.clouds.bounded_exchange import Exchange, bounded
 from lockref.clouds.s3.answers import meaning_of
 from lockref.clouds.s3.facts import CAPABILITIES
+from lockref.errors import BackendUnavailable
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.words import Outcome
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mypy_boto3_s3.client import S3Client
+
+    from lockref.stores.address import StoreAddress
 
 
 def make_client(
@@ -199,3 +202,22 @@ def _refused(question: Question, error: ClientError, exchange: Exchange) -> Answ
 def _typed(condition: dict[str, str]) -> dict[str, Any]:
     """The stubs cannot see that a condition's keys are parameters of the call."""
     return cast("dict[str, Any]", condition)
+
+
+def create_container(address: StoreAddress, request_timeout_ns: int) -> None:
+    """Make the bucket at an address that has an endpoint; one that is there already is fine.
+
+    request_timeout_ns: bounds the request as a whole.
+    Errors: BackendUnavailable if the server does not answer or refuses.
+    """
+    # The client loads its service's model from files. On a busy machine that takes seconds, and is no request.
+    client = make_client(endpoint=address.endpoint, region="", request_timeout_ns=request_timeout_ns, pool_size=1)
+    try:
+        with bounded(request_timeout_ns):
+            client.create_bucket(Bucket=address.container)
+    except client.exceptions.BucketAlreadyOwnedByYou:
+        return
+    except (ClientError, *NO_ANSWER) as error:
+        raise BackendUnavailable(f"creating the bucket of {address} failed: {type(error).__name__}") from error
+    finally:
+        client.close()

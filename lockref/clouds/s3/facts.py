@@ -5,9 +5,12 @@ Source: Amazon's "Error responses" and "Conditional writes"; conditional-writes.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, StatusRow
+from lockref.clouds.calls import COPYING, MULTIPART, WriteMode
+from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, ServerStatuses, StatusRow, Versions
+from lockref.stores.buckets import CHARS_MAX, common_fault
 from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
 
@@ -59,3 +62,57 @@ STATUS_OF: Final = {
     "PreconditionFailed": 412,
 }
 """The status for an error code that comes inside the body of a 200. Any other code there counts as 500: ambiguous."""
+
+FORM: Final = "s3://BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION]"
+OPTIONS: Final = ("endpoint", "region")
+"""The options of a URI."""
+
+STATUSES: Final = ServerStatuses(
+    name="s3", versions=Versions.CONTENT, absent=404, delete_absent=204, tells_absence=True
+)
+
+REFUSAL_CODES: Final = {
+    403: "AccessDenied",
+    409: "ConditionalRequestConflict",
+    412: "PreconditionFailed",
+    429: "TooManyRequests",
+    500: "InternalError",
+    501: "NotImplemented",
+    503: "ServiceUnavailable",
+}
+"""By status, the code of a refusal that a fault may send: with it, a client reads what `statuses.outcome_of` says. So a
+503 has no `SlowDown` beside it, which says that nothing was written."""
+
+MODES: Final = (
+    WriteMode(clause="C13", name=MULTIPART, can_race=True),
+    WriteMode(clause="C14", name=COPYING),
+)
+AMPLIFIERS: Final = ((("x-amz-sdk-checksum-algorithm", "SHA256"),),)
+"""Servers that are told to check a sum have the whole body in their hands between the check and the write."""
+
+HEADERS_READ: Final = frozenset({"content-encoding", "x-amz-copy-source", "x-amz-date", "x-amz-decoded-content-length"})
+"""S3's own headers that may be read in foreign traffic, beside `traffic.HEADERS_READ`. All others may be secret."""
+
+PARAMETERS_READ: Final = frozenset(
+    {
+        "acl", "delete", "legal-hold", "list-type", "partNumber", "retention", "select", "tagging", "uploads",
+        "versioning", "versions",
+    }
+)  # fmt: skip
+"""Query parameters whose values may be read in foreign traffic."""
+
+PARAMETERS_NAMED: Final = frozenset({"uploadId", "versionId"})
+"""Query parameters of which may be read that they are there."""
+
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]*[a-z0-9]")
+
+
+def bucket_fault(name: str) -> str:
+    """What makes `name` impossible, to stand after "the bucket … is not possible:"; "" if nothing does."""
+    if fault := common_fault(name):
+        return fault
+    if len(name) > CHARS_MAX:
+        return f"a name has {CHARS_MAX} characters at most"
+    if _BUCKET.fullmatch(name) is None:
+        return "a name has lower-case letters, digits, dots and hyphens, and a letter or digit at both ends"
+    return ""

@@ -17,7 +17,7 @@ from lockref.stores.probe.clauses import CLAUSES, DESIGNS, Condition, Verdict
 from lockref.strict_json import NotJson, read_json
 
 if TYPE_CHECKING:
-    from lockref.stores.uri import StoreAddress
+    from lockref.stores.address import StoreAddress
 
 FORMAT: Final = "lockref-fingerprint"
 FORMAT_VERSION: Final = 1

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from lockref.clouds.aws import aws_client
+from lockref.clouds.uri import parse_store_uri
 from lockref.dynamodb.boto import DynamoChannel
 from lockref.dynamodb.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE, Item, TableClient, text
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import parse_store_uri
 from scenarios.backends import start_backend
 from scenarios.injection.faultproxy import FaultProxy
 from scenarios.peers.delta.originals import in_its_python

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from lockref.clouds.uri import open_store
 from lockref.dynamodb.table import Item, TableClient
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
-from lockref.stores.uri import open_store
 from lockref.words import Outcome
 from scenarios.peers.delta.findings import ANSWER_S, COPY, Experiment, await_strike, committed
 from scenarios.peers.delta.lake import LOG_STORE, add_action

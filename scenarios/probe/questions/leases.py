@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scenarios.probe.calls import LEASE, PUT, Answer, Call
+from lockref.clouds.calls import LEASE, PUT, Answer, Call
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session, Unanswered
 

@@ -6,8 +6,8 @@ proxy cannot see where a reply begins; there the client hangs up unread, which i
 
 from __future__ import annotations
 
+from lockref.clouds.calls import ANYTHING, PUT, READ, Call
 from scenarios.injection.faultproxy import FaultProxy
-from scenarios.probe.calls import ANYTHING, PUT, READ, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import (
@@ -29,7 +29,7 @@ def lost_reply(session: Session, finding: Finding) -> None:
     if not session.store.is_wire:
         finding.has_no(NO_WIRE)
         return
-    refusals = session.store.dialect.refusals
+    refusals = session.store.dialect.statuses
     key = session.key("lost-reply")
     call = Call(verb=PUT, key=key, body=session.body("lost create"), none_match=ANYTHING)
     finding.part = "create"
@@ -105,5 +105,5 @@ def late_duplicate(session: Session, finding: Finding) -> None:
         raise Unanswered(f"{words}: {late.words}")
     else:
         finding.kept += 1
-        if odd := odd_refusal(late, session.store.dialect.refusals.stale):
+        if odd := odd_refusal(late, session.store.dialect.statuses.stale):
             finding.note(finding.deviations, f"{words}: {odd}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Final
 
+from lockref.clouds.calls import ANYTHING, COPY, PUT, READ, Answer, Call, Inexpressible, WriteMode
 from lockref.words import Outcome
-from scenarios.probe.calls import ANYTHING, COPY, PUT, READ, Answer, Call, Inexpressible, WriteMode
-from scenarios.probe.dialects.preparation import ModeRefused, prepared
 from scenarios.probe.findings import Finding, Rate
+from scenarios.probe.preparation import ModeRefused, prepared
 from scenarios.probe.questions import races
 from scenarios.probe.questions.races import Form
 from scenarios.probe.session import Session, odd_refusal, wrong_after
@@ -39,7 +39,7 @@ def other_ways(session: Session, finding: Finding) -> None:
 
 
 def _one_mode(session: Session, finding: Finding, mode: WriteMode) -> None:
-    refusals = session.store.dialect.refusals
+    refusals = session.store.dialect.statuses
     key = session.key("mode")
     body = session.body(mode.name)
     first = _write(session, finding, mode, Call(verb=PUT, key=key, body=body, none_match=ANYTHING), "a create")

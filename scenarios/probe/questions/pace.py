@@ -5,9 +5,9 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from lockref.clouds.calls import PUT, READ, Call
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.words import Outcome
-from scenarios.probe.calls import PUT, READ, Call
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lockref.clouds.calls import ANYTHING, DELETE, PUT, READ, Answer, Call
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import Verdict
 from lockref.words import Outcome
-from scenarios.probe.calls import ANYTHING, DELETE, PUT, READ, Answer, Call
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.session import NotSupported, Session, Unanswered, may_have_landed, wrong_after
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scenarios.probe.calls import ANYTHING, LIST, PUT, READ, Call, Inexpressible
+from lockref.clouds.calls import ANYTHING, LIST, PUT, READ, Call, Inexpressible
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session
 

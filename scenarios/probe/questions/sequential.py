@@ -5,8 +5,8 @@ A store that ignores a condition here needs no race to be found out.
 
 from __future__ import annotations
 
+from lockref.clouds.calls import ANYTHING, DELETE, PUT, Call, Inexpressible
 from lockref.words import Outcome
-from scenarios.probe.calls import ANYTHING, DELETE, PUT, Call, Inexpressible
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session, Unanswered, refused, wrong_after
 
@@ -25,7 +25,7 @@ def create(session: Session, finding: Finding) -> None:
     if session.read(key).body != body:
         finding.note(finding.unsafe, "confirmed a create, and the object does not hold its bytes")
     again = Call(verb=PUT, key=key, body=session.body("again"), none_match=ANYTHING)
-    words, expected = finding.condition.words, session.store.dialect.refusals.exists
+    words, expected = finding.condition.words, session.store.dialect.statuses.exists
     refused(session, finding, again, words=words, expected=expected, body=body)
     if not session.clear(key):
         finding.facts["made_again"] = "not asked: deletes are refused"
@@ -52,7 +52,7 @@ def replace(session: Session, finding: Finding) -> None:
         raise Unanswered(f"a replacement of the current version: {answer.words}")
     if answer.version == stale:
         finding.note(finding.unsafe, "a replacement by other bytes left the version as it was")
-    expected = session.store.dialect.refusals.stale
+    expected = session.store.dialect.statuses.stale
     late = Call(verb=PUT, key=key, body=session.body("late"), match=stale)
     refused(session, finding, late, words=finding.condition.words, expected=expected, body=body)
     other = session.key("other")
@@ -68,7 +68,7 @@ def replace_absent(session: Session, finding: Finding) -> None:
     """C5: a replacement of an absent object fails, and creates nothing."""
     key = session.key("absent")
     version = session.make(key, session.body())
-    expected = session.store.dialect.refusals.absent
+    expected = session.store.dialect.statuses.absent
     never = Call(verb=PUT, key=session.key("never"), body=session.body("ghost"), match=version)
     refused(session, finding, never, words="a replacement of an object that never was", expected=expected, body=None)
     if not session.clear(key):
@@ -83,7 +83,7 @@ def replace_recreated(session: Session, finding: Finding) -> None:
     key = session.key("recreated")
     old = session.make(key, session.body())
     session.remove(key)
-    refusals = session.store.dialect.refusals
+    refusals = session.store.dialect.statuses
     ghost = Call(verb=PUT, key=key, body=session.body("ghost"), match=old)
     refused(session, finding, ghost, words="the version from before a delete", expected=refusals.absent, body=None)
     if finding.unsafe:
@@ -110,7 +110,7 @@ def version_reuse(session: Session, finding: Finding) -> None:
     finding.facts["versions_repeat"] = third == first
     late = Call(verb=PUT, key=key, body=session.body("C"), match=first)
     if third != first:
-        expected = session.store.dialect.refusals.stale
+        expected = session.store.dialect.statuses.stale
         refused(session, finding, late, words=finding.condition.words, expected=expected, body=body)
         return
     answer = session.ask(late)
@@ -120,7 +120,7 @@ def version_reuse(session: Session, finding: Finding) -> None:
 
 def delete(session: Session, finding: Finding) -> None:
     """C8: a delete by version keeps another version, removes the current one, and fails on an absent object."""
-    key, refusals = session.key("delete"), session.store.dialect.refusals
+    key, refusals = session.key("delete"), session.store.dialect.statuses
     stale = session.make(key, session.body())
     body = session.body("second")
     current = session.replace(key, body, stale)
@@ -140,7 +140,7 @@ def delete(session: Session, finding: Finding) -> None:
     finding.kept += 1
     gone = Call(verb=DELETE, key=key, match=current)
     words = "a delete by version of an object that is gone"
-    refused(session, finding, gone, words=words, expected=refusals.delete_absent, body=None)
+    refused(session, finding, gone, words=words, expected=refusals.delete_conditional_absent, body=None)
     _delete_by_star(session, finding)
 
 
@@ -218,7 +218,7 @@ def quoting(session: Session, finding: Finding) -> None:
     body = session.body("second")
     current = session.replace(key, body, stale)
     late = Call(verb=PUT, key=key, body=session.body("late"), match=stale.strip('"'))
-    expected = session.store.dialect.refusals.stale
+    expected = session.store.dialect.statuses.stale
     refused(session, finding, late, words="a stale version without quotation marks", expected=expected, body=body)
     bare = Call(verb=PUT, key=key, body=session.body("bare"), match=current.strip('"'))
     answer = session.ask(bare)
@@ -246,4 +246,4 @@ def overwrite(session: Session, finding: Finding) -> None:
         finding.note(finding.unsafe, "a write without a condition left the version as it was")
     late = Call(verb=PUT, key=key, body=session.body("late"), match=first)
     words = "the version from before a write without a condition"
-    refused(session, finding, late, words=words, expected=session.store.dialect.refusals.stale, body=body)
+    refused(session, finding, late, words=words, expected=session.store.dialect.statuses.stale, body=body)

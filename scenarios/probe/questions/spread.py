@@ -16,11 +16,12 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from lockref.clouds.calls import ANYTHING, PUT, Answer, Call
+from lockref.clouds.uri import cloud_of
 from lockref.errors import LockrefError
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import StoreAddress
+from lockref.stores.address import StoreAddress
 from scenarios.probe import exchange, local
-from scenarios.probe.calls import ANYTHING, PUT, Answer, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.opening import open_endpoint
@@ -32,7 +33,7 @@ from scenarios.worlds.processes.orphans import end_with_parent
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from scenarios.probe.calls import Dialect
+    from scenarios.probe.dialect import Dialect
     from scenarios.probe.session import Session
 
 PROCESSES: Final = 2
@@ -203,7 +204,7 @@ def _told(control: Connection, timeout_s: float) -> str:
 
 def places_of(session: Session, addresses: Sequence[StoreAddress]) -> list[Dialect | StoreAddress]:
     """What racing processes open; nothing for a store that lives in this process alone."""
-    if addresses[0].scheme == "memory":
+    if cloud_of(addresses[0]).is_in_process:
         return []
     if session.store.is_wire:
         return [cast("Dialect", store.dialect) for store in session.stores]

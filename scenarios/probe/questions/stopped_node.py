@@ -12,9 +12,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import Final
 
+from lockref.clouds.calls import ANYTHING, PUT, READ, Call
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from scenarios.probe.calls import ANYTHING, PUT, READ, Call
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
 from scenarios.probe.questions import races

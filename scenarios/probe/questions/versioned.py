@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.probe.calls import DELETE, PUT, VERSIONING, Call, Inexpressible
+from lockref.clouds.calls import DELETE, PUT, VERSIONING, Call, Inexpressible
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session, refused
 
@@ -28,7 +28,7 @@ def versioned_bucket(session: Session, finding: Finding) -> None:
     if not kept:
         finding.has_no(NOT_VERSIONED)
         return
-    refusals = session.store.dialect.refusals
+    refusals = session.store.dialect.statuses
     key = session.key("versioned")
     version = session.make(key, session.body())
     session.remove(key)
@@ -37,7 +37,7 @@ def versioned_bucket(session: Session, finding: Finding) -> None:
     refused(session, finding, ghost, words=words, expected=refusals.absent, body=None)
     gone = Call(verb=DELETE, key=key, match=version)
     words = "a delete by version over a delete marker"
-    refused(session, finding, gone, words=words, expected=refusals.delete_absent, body=None)
+    refused(session, finding, gone, words=words, expected=refusals.delete_conditional_absent, body=None)
     body = session.body("again")
     create = Call(verb=PUT, key=key, body=body, none_match="*")
     answer = session.ask(create)

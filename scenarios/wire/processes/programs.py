@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from lockref.clouds.azure.account import CONNECTION_STRING, connection_string, find_account
+from lockref.clouds.uri import cloud_of
 from lockref.errors import ConfigError
 from lockref.runtime import ThreadRuntime
+from lockref.stores.address import StoreAddress
 from lockref.stores.endpoints import is_loopback
-from lockref.stores.uri import AZURE, StoreAddress
 from scenarios.wire.processes import keeper
 
 _STOP_TIMEOUT_S: Final = 5
@@ -84,9 +84,8 @@ class Place:
             found[name] = ",".join(filter(None, (found.get(name, ""), "127.0.0.1", "localhost")))
         for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
             found.setdefault(name, address.region or "us-east-1")
-        if address.scheme in AZURE:
-            account = find_account(host=address.account, endpoint=address.endpoint, environ=os.environ)
-            found[CONNECTION_STRING] = connection_string(account, self.endpoint)
+        if (environment := cloud_of(address).environment) is not None:
+            found |= environment(address, self.endpoint)
         if is_loopback(address.endpoint) and "AWS_ACCESS_KEY_ID" not in found and "AWS_PROFILE" not in found:
             found |= {"AWS_ACCESS_KEY_ID": "lockref", "AWS_SECRET_ACCESS_KEY": "lockref-loopback"}
         return found

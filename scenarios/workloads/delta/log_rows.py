@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from lockref.clouds.uri import parse_store_uri
 from lockref.dynamodb.place import table_channel
 from lockref.dynamodb.table import KEY, VERSION, Clause, Item, flag, number, text
 from lockref.errors import CapabilityMissing, LockrefError
 from lockref.ports import Channel
 from lockref.runtime import NS_PER_S
-from lockref.stores.uri import parse_store_uri
 from scenarios.workloads.delta.places import LogPlaces
 
 TABLE_PATH: Final = "tablePath"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lockref.clouds.uri import server_statuses
 from lockref.history import Recorder
 from lockref.ports import Reply, Request
 from scenarios.workloads.delta.landings import record_landing
-from sim.services.dialects import dialect_of
 from sim.services.objectstore import ObjectStoreService
 
 
@@ -15,7 +15,7 @@ class DeltaLogService(ObjectStoreService):
     """Writes an EFFECT row for every log entry that is put in its place, over another one or not."""
 
     def __init__(self, recorder: Recorder, *, dialect: str = "s3") -> None:
-        super().__init__(dialect_of(dialect))
+        super().__init__(server_statuses(dialect))
         self._recorder = recorder
 
     def apply(self, request: Request, at_ns: int) -> Reply:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lockref.clouds.uri import cloud_of, parse_store_uri
 from lockref.errors import CapabilityMissing
-from lockref.stores.uri import parse_store_uri
 
 if TYPE_CHECKING:
     from scenarios.definition.schema import Workload
@@ -42,12 +42,12 @@ def places_beside(store_uri: str) -> LogPlaces:
     Errors: CapabilityMissing for a table, which holds no log entries.
     """
     address = parse_store_uri(store_uri)
-    if address.scheme == "dynamodb":
+    if cloud_of(address).is_table:
         raise CapabilityMissing(
             f"{address} is a table, and a Delta log needs an object store beside it: take a server that has both by "
             "its name, or a lock that stands on an object store"
         )
-    if address.scheme == "memory":
+    if cloud_of(address).is_in_process:
         return LogPlaces(objects=store_uri, rows=store_uri)
     base, mark, options = store_uri.partition("?")
     return LogPlaces(objects=f"{base.rstrip('/')}/{_FOLDER}{mark}{options}")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from lockref.clouds.uri import parse_store_uri
 from lockref.coordination.place import coordination_channel
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError
 from lockref.history import Recorder
@@ -20,7 +21,6 @@ from lockref.lab.recording import Journal, host_stamp, recorded_port
 from lockref.ports import Channel, PortKind
 from lockref.provider import ClosableProgram, LockContext, LockSettings, StateDecoder
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
-from lockref.stores.uri import parse_store_uri
 from scenarios.definition.mixture import Mixture, node_options
 from scenarios.definition.schema import DeclaredNode
 from scenarios.injection.announcing import Announcements, AnnouncingChannel

@@ -7,26 +7,15 @@ does not. Each side may speak TLS, or plain HTTP.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from lockref.errors import CapabilityMissing
-from lockref.stores.uri import AZURE, StoreAddress
+from lockref.stores.address import StoreAddress
 from scenarios.injection.lane import Upstream, upstream_of
-from scenarios.wire.dialects.azure import AzureDialect
-from scenarios.wire.dialects.gcs import GcsDialect
-from scenarios.wire.dialects.objects import Dialect
-from scenarios.wire.dialects.s3 import S3Dialect
+from scenarios.wire.dialect import SCHEMES
 
-DIALECTS: Final[Mapping[str, Callable[[StoreAddress], Dialect]]] = {
-    "s3": lambda address: S3Dialect(address.container),
-    "gs": lambda _address: GcsDialect(),
-    **dict.fromkeys(AZURE, lambda _address: AzureDialect()),
-}
-"""By the scheme of a store's address."""
-
-_CLOUDS: Final = ("amazonaws.com", "amazonaws.com.cn", "googleapis.com", "windows.net")
+_AT_CLOUDS: Final = ("amazonaws.com", "amazonaws.com.cn", "googleapis.com", "windows.net")
 
 
 def upstream(address: StoreAddress) -> Upstream:
@@ -35,11 +24,11 @@ def upstream(address: StoreAddress) -> Upstream:
     Errors: CapabilityMissing for a service that is not read here, and for a cloud; ConfigError for another form of
     endpoint.
     """
-    if address.scheme not in DIALECTS:
-        able = " and ".join(f"{scheme}:" for scheme in DIALECTS)
+    if address.scheme not in SCHEMES:
+        able = " and ".join(f"{scheme}:" for scheme in SCHEMES)
         raise CapabilityMissing(f"{address} speaks a protocol that the wire does not read; it reads {able}")
     host = urlsplit(address.endpoint).hostname or ""
-    if not host or host.endswith(_CLOUDS):
+    if not host or host.endswith(_AT_CLOUDS):
         raise CapabilityMissing(
             f"{address} cannot stand behind the wire: requests are forwarded unmodified, and a cloud reads the bucket "
             "from the host name. Name a server that reads it from the path, by ?endpoint=http[s]://HOST:PORT"

@@ -7,16 +7,23 @@ import dataclasses
 import hashlib
 from typing import TYPE_CHECKING
 
+from lockref.clouds.calls import (
+    BEGIN_UPLOAD,
+    BLOCKS,
+    COMPLETE,
+    COPY,
+    COPYING,
+    MULTIPART,
+    PART,
+    RESUMABLE,
+    Answer,
+    Call,
+    WriteMode,
+)
 from lockref.words import Outcome
-from scenarios.probe.calls import BEGIN_UPLOAD, COMPLETE, COPY, PART, Answer, Call, WriteMode
 
 if TYPE_CHECKING:
     from scenarios.probe.session import Session
-
-MULTIPART = "multipart upload"
-COPYING = "copy"
-RESUMABLE = "resumable upload"
-BLOCKS = "block list"
 
 
 class ModeRefused(Exception):

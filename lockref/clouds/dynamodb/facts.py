@@ -12,9 +12,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from lockref.clouds.statuses import StatusRow, classify, reason_text
+from lockref.clouds.calls import TRANSACTION, UPDATE, WriteMode
+from lockref.clouds.statuses import ServerStatuses, StatusRow, Versions, classify, reason_text
 from lockref.ports import Reply
 from lockref.words import Outcome
+
+SERVICE: Final = "DynamoDB"
+LOCAL_REGION: Final = "us-east-1"
+"""The region of servers on this machine."""
 
 
 def _rows(outcome: Outcome, why: str, *codes: str, status: int = 400) -> tuple[StatusRow, ...]:
@@ -81,6 +86,35 @@ OUTCOMES: Final[tuple[StatusRow, ...]] = (
 
 CODES: Final = {row.code: row.status for row in OUTCOMES if row.code != "*"}
 """The HTTP status of each error code in the table."""
+
+FORM: Final = "dynamodb://TABLE[?endpoint=http://HOST:PORT&region=REGION]"
+OPTIONS: Final = ("endpoint", "region")
+"""The options of a URI."""
+
+STATUSES: Final = ServerStatuses(
+    name="dynamodb",
+    versions=Versions.CONTENT,
+    exists=400,
+    stale=400,
+    absent=400,
+    delete_absent=200,
+    delete_conditional_absent=400,
+    deleted=200,
+)
+
+REFUSALS_BY_STATUS: Final = {
+    403: (400, "AccessDeniedException"),
+    409: (400, "TransactionConflictException"),
+    412: (400, "ConditionalCheckFailedException"),
+    429: (400, "ThrottlingException"),
+    503: (503, "ServiceUnavailable"),
+}
+"""DynamoDB refuses with 400 and a code where others have a status."""
+
+MODES: Final = (
+    WriteMode(clause="C15", name=UPDATE, can_race=True),
+    WriteMode(clause="C15", name=TRANSACTION, can_race=True),
+)
 
 
 def refusal(code: str) -> Reply:

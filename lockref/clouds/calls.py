@@ -1,14 +1,15 @@
-"""The requests and answers of the probe, as data.
+"""Requests to an object store without any cloud's words, as data, and their answers.
 
-A `Call` states a request without any cloud's words, such as: put this body if the object still has that version. A
-dialect turns the call into one HTTP request. So every store is asked the same questions. A call can also be sent by
-another process, and shown as a witness, because it holds no signature.
+A `Call` states a request, such as: put this body if the object still has that version. Each cloud's `write_request`
+turns the call into one HTTP request, which a `Signer` signs. So every store can be asked the same questions. A call can
+also be sent by another process, and shown as a witness, because it holds no signature.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
+from urllib.parse import urlsplit
 
 from lockref.clouds.answers import A_CREATE, A_DELETE, A_READ, A_WRITE, SOMETHING_ELSE, Answered, Asked, Question
 from lockref.words import Outcome
@@ -28,6 +29,15 @@ VERSIONS: Final = "list versions"
 DELETE_VERSION: Final = "delete version"
 LEASE: Final = "lease"
 
+MULTIPART: Final = "multipart upload"
+COPYING: Final = "copy"
+RESUMABLE: Final = "resumable upload"
+BLOCKS: Final = "block list"
+MEDIA: Final = "media upload"
+UPDATE: Final = "UpdateItem"
+TRANSACTION: Final = "TransactWriteItems"
+"""Ways to write, see `WriteMode`. The last two are DynamoDB's."""
+
 WRITES: Final = frozenset({PUT, DELETE, COPY, COMPLETE})
 ANYTHING: Final = "*"
 Entries = tuple[tuple[str, str], ...]
@@ -38,15 +48,42 @@ class Inexpressible(Exception):
     """The cloud has no such request: the question does not arise there."""
 
 
+class Unsigned(Exception):
+    """The request cannot be signed, such as where an access token has expired and no new one came. Nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the requests of one store go.
+
+    origin: `http://host[:port]` or `https://host[:port]`. container: the bucket, container or table. root: the path
+    before it, such as an account of Azure's emulators: `/ACCOUNT`; "" for none. prefix: what stands before every key,
+    with a slash at its end; "" for none. key_attribute: of a table, the name of its key. source_query: what the address
+    of a source to copy from needs behind it, such as a shared access signature.
+    """
+
+    origin: str
+    container: str
+    root: str = ""
+    prefix: str = ""
+    key_attribute: str = ""
+    source_query: str = field(default="", repr=False)
+
+    @property
+    def host(self) -> str:
+        """Host and port of the origin."""
+        return urlsplit(self.origin).netloc
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request. It must be picklable: other processes send it.
 
     match: the version that the object must have; `*` for any. none_match: the version that it must not have; `*`: the
-        object must be absent. mode: the way to upload the body, one of the dialect's `modes`; "" for the usual one.
+        object must be absent. mode: the way to upload the body, one of the cloud's `modes`; "" for the usual one.
     upload: the id of an upload that was begun. parts: the versions of its parts. source: the key to copy from.
     source_match: the version that the source must have. version: names one of several kept versions of the object.
-    headers: further headers of a dialect's own.
+    headers: further headers of a cloud's own.
     """
 
     verb: str
@@ -151,7 +188,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A signed request. target: path and query. The request may hold credentials: it is sent and never shown."""
+    """A request. target: path and query. Once signed it may hold credentials: it is sent and never shown."""
 
     method: str
     target: str
@@ -180,33 +217,3 @@ class WriteMode:
     clause: str
     name: str
     can_race: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusals:
-    """The statuses that the cloud's own service gives when a condition fails; 0 for a store without statuses."""
-
-    exists: int
-    stale: int
-    absent: int
-    delete_absent: int
-
-
-class Dialect(Protocol):
-    """One cloud's way to write requests and answers."""
-
-    name: str
-    origin: str
-    """`http://host[:port]` or `https://host[:port]`: where requests go."""
-    refusals: Refusals
-    modes: tuple[WriteMode, ...]
-    amplifiers: tuple[tuple[tuple[str, str], ...], ...]
-    """Headers that make a server of this kind look longer at a body before it writes. A race may use them."""
-
-    def form(self, call: Call) -> HttpRequest:
-        """The signed request. Errors: Inexpressible where the cloud has no such request."""
-        ...
-
-    def answer(self, call: Call, reply: HttpReply) -> Answer:
-        """What a reply means."""
-        ...

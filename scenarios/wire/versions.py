@@ -8,7 +8,7 @@ Not safe to share between threads: the owner holds a mutex.
 
 from __future__ import annotations
 
-from scenarios.wire.dialects.objects import ObjectRequest
+from lockref.clouds.traffic import ObjectRequest
 
 
 class SeenVersions:

@@ -8,106 +8,32 @@ mistake cannot write a secret down.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
+from lockref.clouds.azure import facts as azure
+from lockref.clouds.gcs import facts as gcs
+from lockref.clouds.s3 import facts as s3
+from lockref.clouds.traffic import HEADERS_READ, Exchange
 from scenarios.injection.http_messages import BODILESS_STATUSES, INTERIM, BadMessage, BodyEnd, body_end, status_of
-from scenarios.wire.dialects.framing import Framing, Messages
+from scenarios.wire.framing import Framing, Messages
 
-BODY_KEPT_MAX: Final = 1 << 20
-"""Bytes of a body that are kept; lock records and answers about them are far smaller."""
-
-HEADERS_KEPT: Final = frozenset(
-    {
-        "content-encoding", "content-range", "content-type", "etag", "if-match", "if-modified-since", "if-none-match",
-        "if-range", "if-unmodified-since", "range",
-        "x-amz-copy-source", "x-amz-decoded-content-length", "x-goog-generation", "x-goog-metageneration",
-        "x-goog-if-generation-match", "x-amz-date", "x-ms-blob-type", "x-ms-date", "x-ms-error-code",
-    }
-)  # fmt: skip
+HEADERS_KEPT: Final = HEADERS_READ.union(s3.HEADERS_READ, gcs.HEADERS_READ, azure.HEADERS_READ)
 """The only headers that leave this module."""
 
-PARAMETERS_KEPT: Final = frozenset(
-    {
-        "acl", "alt", "comp", "delete", "generation", "ifGenerationMatch", "ifMetagenerationMatch", "legal-hold",
-        "list-type", "name", "partNumber", "restype", "retention", "select", "tagging", "uploadType", "uploads",
-        "versioning", "versions",
-    }
-)  # fmt: skip
+PARAMETERS_KEPT: Final = s3.PARAMETERS_READ | gcs.PARAMETERS_READ | azure.PARAMETERS_READ
 """The only query parameters whose values leave this module."""
 
-PARAMETERS_NAMED: Final = PARAMETERS_KEPT | {
-    "ifGenerationNotMatch",
-    "ifMetagenerationNotMatch",
-    "snapshot",
-    "uploadId",
-    "upload_id",
-    "versionId",
-    "versionid",
-}
+PARAMETERS_NAMED: Final = PARAMETERS_KEPT.union(s3.PARAMETERS_NAMED, gcs.PARAMETERS_NAMED, azure.PARAMETERS_NAMED)
 """The query parameters whose presence is noted."""
 
 _TEXT_CHARS_MAX: Final = 1024
 _REQUEST: Final = re.compile(rb"([A-Z]+) ([^ \r\n]+) HTTP/1\.[01]\r\n")
 _ABSOLUTE: Final = re.compile(r"https?://([^/?]*)")
 _KEPT: Final = {name.encode(): name for name in HEADERS_KEPT}
-
-
-@dataclass(slots=True)
-class Body:
-    """What a message carried. is_whole: `kept` is all of it. digest: of all of it, kept or not."""
-
-    kept: bytes = b""
-    is_whole: bool = True
-    size: int = 0
-    _hash: hashlib.blake2b | None = None
-
-    def add(self, data: bytes) -> None:
-        """These bytes came."""
-        self.size += len(data)
-        if self._hash is None and self.size <= BODY_KEPT_MAX:
-            self.kept += data
-            return
-        self.is_whole = False
-        if self._hash is None:
-            self._hash = hashlib.blake2b(self.kept, digest_size=8)
-        self._hash.update(data)
-
-    @property
-    def digest(self) -> str:
-        return (self._hash or hashlib.blake2b(self.kept, digest_size=8)).hexdigest()
-
-
-@dataclass(slots=True)
-class Exchange:
-    """One request and its answer, as far as they have passed.
-
-    path: decoded, without the query. host: whom the client means to ask, as a name without a port. parameters: the kept
-    ones, and "" for those that were only named.
-    length: of the body, as the head tells it; 0 where it does not.
-    asked_ns: when the client's first byte came, or later, where others were ahead of it on its connection.
-    status: of the final answer; 0 while there is none. is_delivered: the whole answer went on to the client.
-    """
-
-    method: str
-    path: str
-    parameters: Mapping[str, str]
-    headers: Mapping[str, str]
-    asked_ns: int
-    host: str = ""
-    body: Body = field(default_factory=Body)
-    length: int = 0
-    is_complete: bool = False
-    status: int = 0
-    answer_headers: Mapping[str, str] = field(default_factory=dict)
-    answer: Body = field(default_factory=Body)
-    answered_ns: int | None = None
-    is_delivered: bool = False
 
 
 @dataclass(slots=True)

@@ -1,0 +1,117 @@
+"""What a program must know of a store before it asks it, with one form for all.
+
+`lockref.clouds.uri.CLOUDS` has a `Cloud` for every scheme. Each is made in the module `cloud` of its folder, which
+imports an SDK only when a store or a signer is asked for: a command loads the cloud that its arguments name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import SplitResult
+
+from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Place, WriteMode
+from lockref.clouds.statuses import ServerStatuses
+from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest
+from lockref.stores.address import StoreAddress
+from lockref.stores.port import ObjectStore
+
+
+class Writer(Protocol):
+    """How calls become requests of this cloud. A cloud's module `requests` is one."""
+
+    def write_request(self, place: Place, call: Call, /) -> HttpRequest:
+        """The request that states this call, without a signature. Errors: Inexpressible."""
+        ...
+
+
+class Answers(Protocol):
+    """The meaning of answers to calls. A cloud's module `answers` is one."""
+
+    def answer_to(self, place: Place, call: Call, reply: HttpReply, /) -> Answer:
+        """The answer to a call of ours."""
+        ...
+
+
+class TrafficRequests(Protocol):
+    """How requests of foreign clients are read. A cloud's module `requests` is one."""
+
+    def read_request(self, exchange: Exchange, bucket: str, /) -> ObjectRequest:
+        """The meaning of a request. It raises nothing. bucket: that of the run, which a host may name."""
+        ...
+
+
+class TrafficReplies(Protocol):
+    """How the answers to foreign clients are read. A cloud's module `answers` is one."""
+
+    def reply_to(self, exchange: Exchange, request: ObjectRequest, /) -> ObjectReply:
+        """The meaning of a complete answer to this request."""
+        ...
+
+
+class Signer(Protocol):
+    """Credentials for the requests to one store. It must be picklable: other processes sign with it."""
+
+    place: Place
+
+    def signed(self, request: HttpRequest, /) -> HttpRequest:
+        """The request with a signature. Errors: Unsigned where none can be had."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """One kind of store.
+
+    name: by which scenarios and fingerprints call its protocol. forms: by scheme, how a URI is written.
+    parse: takes a URI apart, whose scheme is one of `forms`. Errors: ConfigError.
+    open_store: the store at an address, with the time-out of a request in nanoseconds and the size of the pool.
+        Errors: ConfigError for a configuration that cannot be used; CapabilityMissing for what holds no objects.
+    protocol: what the cloud is asked with, without its SDK; None for a store without a wire that we write on.
+    traffic: how requests and answers of foreign clients are read; None where they are not.
+    signer: finds credentials for the store at an address. Errors: ConfigError, BackendUnavailable.
+    statuses: with which its own service answers. modes: see `calls`.
+    amplifiers: sets of headers that make a server of this kind look longer at a body before it writes. A race may use
+        them.
+    refusal: a whole reply with this status, as the cloud would refuse; its second argument is a reason for people.
+    create_container: makes the bucket, container or table of an address with an endpoint, within a time-out in
+        nanoseconds; one that is there already is fine. Errors: BackendUnavailable. None where nothing is to be made.
+    environment: what a foreign program needs in its environment to find the store at this address behind that endpoint.
+    may_name_account: an endpoint may end in an account.
+    is_table: it holds items, and no objects. is_ensemble: it holds znodes, and no objects.
+    is_in_process: it belongs to this process alone.
+    title: for people. local_path, local_region: of a server on this machine, what stands behind its port, and its
+        region; "" for nothing.
+    """
+
+    name: str
+    forms: Mapping[str, str]
+    parse: Callable[[str, SplitResult], StoreAddress]
+    open_store: Callable[[StoreAddress, int, int], ObjectStore]
+    statuses: ServerStatuses
+    protocol: tuple[Writer, Answers] | None = None
+    traffic: tuple[TrafficRequests, TrafficReplies] | None = None
+    signer: Callable[[StoreAddress], Signer] | None = None
+    modes: tuple[WriteMode, ...] = ()
+    amplifiers: tuple[tuple[tuple[str, str], ...], ...] = ()
+    refusal: Callable[[int, str], bytes] | None = None
+    create_container: Callable[[StoreAddress, int], None] | None = None
+    environment: Callable[[StoreAddress, str], dict[str, str]] | None = None
+    may_name_account: bool = False
+    is_table: bool = False
+    is_ensemble: bool = False
+    is_in_process: bool = False
+    title: str = ""
+    local_path: str = ""
+    local_region: str = ""
+
+    @property
+    def is_reached_by_http(self) -> bool:
+        """True if its requests pass a wire on which they can be struck."""
+        return self.protocol is not None
+
+    @property
+    def holds_objects(self) -> bool:
+        """True if an object can be changed by hand."""
+        return not (self.is_table or self.is_ensemble)

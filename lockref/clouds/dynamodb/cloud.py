@@ -1,0 +1,61 @@
+"""DynamoDB among the clouds."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import SplitResult
+
+from lockref.clouds.cloud import Cloud, Signer
+from lockref.clouds.dynamodb import answers, facts, requests
+from lockref.errors import ConfigError
+from lockref.stores.address import StoreAddress, parse_options, refuse_credentials
+from lockref.stores.port import ObjectStore
+
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+
+
+def _parse(uri: str, parts: SplitResult) -> StoreAddress:
+    form, table = facts.FORM, parts.netloc
+    refuse_credentials(parts, form)
+    if _TABLE.fullmatch(table) is None or parts.path.strip("/") or parts.fragment:
+        raise ConfigError(f"the store {uri!r} names no table that is possible; expected {form}")
+    return StoreAddress(scheme=parts.scheme, container=table, **parse_options(parts, bucket=table, known=facts.OPTIONS))
+
+
+def _open(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
+    from lockref.dynamodb.objects import TableStore
+    from lockref.dynamodb.place import table_channel
+    from lockref.dynamodb.table import TABLE
+
+    channel = table_channel(address, request_timeout_ns=request_timeout_ns, pool_size=pool_size)
+    return TableStore(TABLE.over(channel, request_timeout_ns))
+
+
+def _create_container(address: StoreAddress, request_timeout_ns: int) -> None:
+    from lockref.dynamodb.place import require_table
+
+    require_table(address, request_timeout_ns=request_timeout_ns, may_create=True)
+
+
+def _signer(address: StoreAddress) -> Signer:
+    from lockref.clouds.dynamodb.signing import DynamoSigner
+
+    return DynamoSigner(address)
+
+
+DYNAMODB: Final = Cloud(
+    name="dynamodb",
+    forms={"dynamodb": facts.FORM},
+    parse=_parse,
+    open_store=_open,
+    protocol=(requests, answers),
+    signer=_signer,
+    create_container=_create_container,
+    refusal=answers.write_refusal,
+    title=facts.SERVICE,
+    is_table=True,
+    local_region=facts.LOCAL_REGION,
+    statuses=facts.STATUSES,
+    modes=facts.MODES,
+)

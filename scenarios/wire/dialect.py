@@ -1,0 +1,39 @@
+"""How the requests and answers of foreign clients are read: by the cloud that the store's scheme names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lockref.clouds.cloud import TrafficReplies, TrafficRequests
+from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest
+from lockref.clouds.uri import CLOUDS
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one store's requests and answers are read. bucket: that of the run, see `TrafficRequests`."""
+
+    name: str
+    bucket: str
+    requests: TrafficRequests
+    replies: TrafficReplies
+
+    def request(self, exchange: Exchange) -> ObjectRequest:
+        """The meaning of a request, as far as it has come."""
+        return self.requests.read_request(exchange, self.bucket)
+
+    def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
+        """The meaning of a complete answer to this request."""
+        return self.replies.reply_to(exchange, request)
+
+
+SCHEMES: Final = tuple(scheme for scheme, cloud in CLOUDS.items() if cloud.traffic is not None)
+"""Schemes of the stores whose protocol is read on a wire."""
+
+
+def dialect_of(scheme: str, bucket: str) -> Dialect:
+    """How the requests to such a store are read. scheme: one of `SCHEMES`."""
+    cloud = CLOUDS[scheme]
+    assert cloud.traffic is not None, "the caller has asked for a scheme that is read"
+    return Dialect(cloud.name, bucket, *cloud.traffic)
