@@ -11,6 +11,7 @@ the present content of the object says nothing about it, and nothing against the
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -35,6 +36,8 @@ _CONDITIONS: Final = frozenset({"if-match", "if-modified-since", "if-none-match"
 _CONDITIONS_IN_QUERY: Final = frozenset(
     {"ifGenerationMatch", "ifGenerationNotMatch", "ifMetagenerationMatch", "ifMetagenerationNotMatch"}
 )
+_UNEQUAL: Final = frozenset({"ifGenerationNotMatch", "ifMetagenerationNotMatch"})
+_SEVERAL: Final = re.compile(r'"\s*,\s*(?:W/)?"')
 _ASKED: Final = {Op.READ: Asked.READ, Op.WRITE: Asked.WRITE, Op.DELETE: Asked.DELETE}
 
 
@@ -116,6 +119,7 @@ class ObjectRequest:
     names_version: the request is about one named version, which may be an old one. Its answer does not tell the present
         content of the object.
     unfollowed: the `bucket/key` that the request may change without telling the new content; "" for none.
+    unreadable: why the request is not understood; "" if it is. Nothing but `verb` and `unfollowed` is told then.
     """
 
     verb: str
@@ -127,6 +131,7 @@ class ObjectRequest:
     is_metadata: bool = False
     names_version: bool = False
     unfollowed: str = ""
+    unreadable: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +155,35 @@ class ObjectReply:
 def content_of(body: bytes) -> str:
     """A short name for the bytes of an object, as everywhere in a history."""
     return hashlib.blake2b(body, digest_size=8).hexdigest()
+
+
+def understood(exchange: Exchange, request: ObjectRequest) -> ObjectRequest:
+    """The request as a cloud read it; an unreadable one where something that decides over its effect has no word here.
+
+    To leave out a condition would make a guarded write a blind one.
+    """
+    changes = request.op in (Op.WRITE, Op.DELETE)
+    problem = _odd_condition(exchange) if changes else ""
+    if "\ufffd" in exchange.path:
+        # Several names of objects would be one.
+        problem = "the path is no UTF-8"
+    if not problem:
+        return request
+    return ObjectRequest(
+        verb=request.verb, unfollowed=request.key if changes else request.unfollowed, unreadable=problem
+    )
+
+
+def _odd_condition(exchange: Exchange) -> str:
+    """A condition of a change that is neither "absent" nor one version; "" for none."""
+    headers = exchange.headers
+    if _SEVERAL.search(headers.get("if-match", "")):
+        return "a condition on one of several versions"
+    if headers.get("if-none-match", "*").strip() != "*" or _UNEQUAL & exchange.parameters.keys():
+        return "a condition on any other version"
+    if "if-unmodified-since" in headers or "if-modified-since" in headers:
+        return "a condition on a date"
+    return ""
 
 
 def question_of(exchange: Exchange, request: ObjectRequest, *, has_status_inside: bool = False) -> Question:

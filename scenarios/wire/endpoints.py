@@ -30,7 +30,7 @@ from scenarios.injection.certificates import Authority
 from scenarios.injection.http_messages import Answer, BadMessage, Head
 from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream
 from scenarios.injection.real_time import Handle, RealStore
-from scenarios.wire.conversation import Conversation
+from scenarios.wire.reading.conversation import Conversation
 from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.strikes import Strikes
 from scenarios.wire.tap import Tap

@@ -27,11 +27,11 @@ from scenarios.backends.server_process import RestartableServer
 from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.real_time import RealStore
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialect import dialect_of
 from scenarios.wire.endpoints import Endpoints
 from scenarios.wire.plan import carried_out, clock_environment, clock_offsets_ns
 from scenarios.wire.processes.programs import Place, Program
 from scenarios.wire.processes.struck_program import StruckProgram
+from scenarios.wire.reading.dialect import dialect_of
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.settings import WireSettings
 from scenarios.wire.upstream import upstream
@@ -277,7 +277,11 @@ class LiveRun:
             found.append("no object held a lock record that could be read; name its decoder with --decoder")
         unread = [key for key in self._wire.unfollowed if key in self._wire.locks or self._wire.is_protected(key)]
         if unread:
-            found.append(f"{_some(unread)} was changed by requests that are not read, so what it held is not known")
+            reasons = ", ".join(dict.fromkeys(filter(None, (self._wire.unfollowed[key] for key in unread))))
+            told = f" ({reasons})" if reasons else ""
+            found.append(
+                f"{_some(unread)} was changed by requests that are not read, so what it held is not known{told}"
+            )
         if self._wire.locks:
             found += _unguarded(self._wire.unguarded)
         if self._settings.protects and not self._wire.effects:

@@ -25,9 +25,9 @@ from lockref.runtime import Runtime, WallNs
 from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
 from scenarios.wire.dates import date_ns
 from scenarios.wire.decoders import LastingDecoder
-from scenarios.wire.dialect import Dialect
 from scenarios.wire.protection import Protection
-from scenarios.wire.versions import SeenVersions, whole
+from scenarios.wire.reading.dialect import Dialect
+from scenarios.wire.reading.versions import SeenVersions, whole
 
 _DELETED: Final = ObjectReply(outcome=Outcome.APPLIED)
 
@@ -90,7 +90,7 @@ class WireRecorder:
         self.locks: dict[str, None] = {}
         self.requests: dict[str, int] = {}
         self.clocks_off_ns: dict[str, int] = {}
-        self.unfollowed: dict[str, None] = {}
+        self.unfollowed: dict[str, str] = {}
         self.unguarded: dict[str, tuple[str, ...]] = {}
         self.effects = 0
         self.promised_ns = 0
@@ -145,7 +145,7 @@ class WireRecorder:
             reply = self._completed(request.key, reply)
         self._reply_row(asked, at_ns, reply)
         if request.unfollowed and reply.outcome in (Outcome.APPLIED, Outcome.AMBIGUOUS):
-            self.unfollowed[request.unfollowed] = None
+            self.unfollowed.setdefault(request.unfollowed, request.unreadable)
         if reply.outcome is Outcome.APPLIED and not reply.is_absent:
             self._learn(asked, reply)
             if request.op in (Op.WRITE, Op.DELETE) and not asked.is_lock and self.is_protected(request.key):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scenarios.injection.observer import Direction
-from scenarios.wire.conversation import Conversation
+from scenarios.wire.reading.conversation import Conversation
 from scenarios.wire.recorder import Asked, WireRecorder
 
 

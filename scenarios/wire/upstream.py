@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from lockref.errors import CapabilityMissing
 from lockref.stores.address import StoreAddress
 from scenarios.injection.lane import Upstream, upstream_of
-from scenarios.wire.dialect import SCHEMES
+from scenarios.wire.reading.dialect import SCHEMES
 
 _AT_CLOUDS: Final = ("amazonaws.com", "amazonaws.com.cn", "googleapis.com", "windows.net")
 

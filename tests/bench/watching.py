@@ -26,8 +26,8 @@ from scenarios.injection.lane import Upstream, upstream_of
 from scenarios.injection.observer import Direction
 from scenarios.injection.routes import through
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialect import dialect_of
 from scenarios.wire.endpoints import Endpoints
+from scenarios.wire.reading.dialect import dialect_of
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.tap import Tap
 from scenarios.wire.upstream import upstream

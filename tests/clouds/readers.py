@@ -20,8 +20,8 @@ from lockref.runtime import NS_PER_S
 from lockref.stores.port import ObjectStore, Version
 from lockref.words import Outcome
 from scenarios.probe.opening import open_endpoint
-from scenarios.wire.conversation import Conversation
-from scenarios.wire.dialect import dialect_of
+from scenarios.wire.reading.conversation import Conversation
+from scenarios.wire.reading.dialect import dialect_of
 from tests.clouds.answer_table import BODY, CREATE, DELETE, ETAG, GENERATION, READ, REPLACE, Row
 
 _KEY: Final = "k"

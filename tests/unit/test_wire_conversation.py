@@ -6,7 +6,7 @@ import pytest
 
 from lockref.clouds.traffic import BODY_KEPT_MAX
 from scenarios.injection.http_messages import HEAD_BYTES_MAX
-from scenarios.wire.conversation import Conversation
+from scenarios.wire.reading.conversation import Conversation
 
 SECRET = "c4n4ry"
 PUT = (

@@ -9,8 +9,8 @@ import pytest
 from lockref.clouds.s3.requests import unchunked
 from lockref.clouds.traffic import BODY_KEPT_MAX, Exchange, ObjectReply, ObjectRequest
 from lockref.words import IF_ABSENT, Op, Outcome
-from scenarios.wire.conversation import Conversation
-from scenarios.wire.dialect import dialect_of
+from scenarios.wire.reading.conversation import Conversation
+from scenarios.wire.reading.dialect import dialect_of
 
 
 def exchange(request: str, body: bytes = b"", answer: str = "", answer_body: bytes = b"", **headers: str) -> Exchange:

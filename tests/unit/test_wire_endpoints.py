@@ -25,9 +25,9 @@ from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.http_messages import Head
 from scenarios.injection.lane import upstream_of
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialect import dialect_of
 from scenarios.wire.endpoints import Endpoints, _Sending
 from scenarios.wire.processes.struck_program import StruckProgram
+from scenarios.wire.reading.dialect import dialect_of
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.strikes import Strikes
 from scenarios.wire.tap import Tap

@@ -12,10 +12,10 @@ from lockref.history import Recorder
 from lockref.runtime import ThreadRuntime
 from scenarios.injection.http_messages import BadMessage, body_pieces, read_answer, read_request_head
 from scenarios.injection.observer import Direction
-from scenarios.wire.conversation import Conversation
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialect import dialect_of
-from scenarios.wire.framing import Framing, Messages
+from scenarios.wire.reading.conversation import Conversation
+from scenarios.wire.reading.dialect import dialect_of
+from scenarios.wire.reading.framing import Framing, Messages
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.tap import Tap
 

@@ -20,11 +20,11 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.injection.observer import Direction
 from scenarios.wire.decoders import load_decoder
-from scenarios.wire.dialect import Dialect, dialect_of
 from scenarios.wire.protection import Protection
+from scenarios.wire.reading.dialect import Dialect, dialect_of
+from scenarios.wire.reading.versions import SeenVersions
 from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.tap import Tap
-from scenarios.wire.versions import SeenVersions
 
 OBJECT = "/storage/v1/b/b/o/lock"
 

@@ -12,7 +12,7 @@ from reports.checks import judge
 from reports.checks.spec import HELD, VIOLATED
 from scenarios.injection.observer import Direction
 from scenarios.wire.decoders import LastingDecoder, load_decoder
-from scenarios.wire.dialect import dialect_of
+from scenarios.wire.reading.dialect import dialect_of
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.tap import Tap
 from tests.histories import verdict

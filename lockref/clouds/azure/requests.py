@@ -26,7 +26,7 @@ from lockref.clouds.calls import (
     Inexpressible,
     Place,
 )  # fmt: skip
-from lockref.clouds.traffic import Exchange, ObjectRequest, State, content_of
+from lockref.clouds.traffic import Exchange, ObjectRequest, State, content_of, understood
 from lockref.words import IF_ABSENT, Op
 
 _UPLOAD: Final = "x-ms-blob-type"
@@ -98,6 +98,10 @@ def _conditions(call: Call) -> dict[str, str]:
 
 def read_request(exchange: Exchange, _bucket: str, /) -> ObjectRequest:
     """The meaning of a request."""
+    return understood(exchange, _read(exchange))
+
+
+def _read(exchange: Exchange) -> ObjectRequest:
     _, _, place = exchange.path.lstrip("/").partition("/")
     container, _, blob = place.partition("/")
     method, component = exchange.method, exchange.parameters.get("comp", "")

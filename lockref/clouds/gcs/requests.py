@@ -10,6 +10,7 @@ is its custom metadata where it has any, else its bytes: locks of either kind ar
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -35,11 +36,11 @@ from lockref.clouds.calls import (
     Place,
 )  # fmt: skip
 from lockref.clouds.grammar import json_object
-from lockref.clouds.traffic import Exchange, ObjectRequest, State, content_of
+from lockref.clouds.traffic import Exchange, ObjectRequest, State, content_of, understood
 from lockref.words import IF_ABSENT, Op
 
-_OBJECT: Final = re.compile(r"/(?:download/)?(?:storage/v1/)?b/([^/]+)/o/(.+)")
-_MADE_OF_OTHERS: Final = re.compile(r"(.+)/compose|.+?/(?:rewriteTo|copyTo)/b/([^/]+)/o/(.+)")
+_OBJECT: Final = re.compile(r"/(?:download/)?(?:storage/v1/)?b/([^/]+)/o/(.+)", re.DOTALL)
+_MADE_OF_OTHERS: Final = re.compile(r".+?/(?:rewriteTo|copyTo)/b/([^/]+)/o/(.+)|(.+)/compose", re.DOTALL)
 """What follows the bucket where an object is made of others: of the same bucket, or of any."""
 UPLOAD_PATH: Final = re.compile(r"/(?:resumable/)?upload/storage/v1/b/([^/]+)/o")
 _NAMED_BOUNDARY: Final = re.compile(r'boundary="?([^";]+)"?')
@@ -71,8 +72,9 @@ def _parts(place: Place, call: Call) -> tuple[str, str, list[tuple[str, str]], d
         query = [("uploadType", "media"), ("name", name), *conditions]
         return "POST", upload, query, {"Content-Type": _BINARY, **headers}, call.body
     if call.verb == PUT and not call.mode:
-        kind = {"Content-Type": f"multipart/related; boundary={_BOUNDARY}", **headers}
-        return "POST", upload, [("uploadType", "multipart"), *conditions], kind, _related(name, call.body)
+        boundary, content = _related(name, call.body)
+        kind = {"Content-Type": f"multipart/related; boundary={boundary}", **headers}
+        return "POST", upload, [("uploadType", "multipart"), *conditions], kind, content
     if call.verb == BEGIN_UPLOAD:
         query = [("uploadType", "resumable"), ("name", name), *conditions]
         kind = {"Content-Type": "application/json", "X-Upload-Content-Type": _BINARY, **headers}
@@ -115,18 +117,24 @@ def _conditions(call: Call) -> list[tuple[str, str]]:
     return found
 
 
-def _related(name: str, body: bytes) -> bytes:
-    """Metadata and data in one body."""
+def _related(name: str, body: bytes) -> tuple[str, bytes]:
+    """The boundary between metadata and data, and the body that has both."""
+    # The boundary must not stand in the data.
+    boundary = _BOUNDARY if _BOUNDARY.encode() not in body else f"{_BOUNDARY}-{hashlib.sha256(body).hexdigest()[:32]}"
     meta = json.dumps({"name": name})
     head = (
-        f"--{_BOUNDARY}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{meta}\r\n"
-        f"--{_BOUNDARY}\r\nContent-Type: {_BINARY}\r\n\r\n"
+        f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{meta}\r\n"
+        f"--{boundary}\r\nContent-Type: {_BINARY}\r\n\r\n"
     )
-    return head.encode() + body + f"\r\n--{_BOUNDARY}--\r\n".encode()
+    return boundary, head.encode() + body + f"\r\n--{boundary}--\r\n".encode()
 
 
 def read_request(exchange: Exchange, _bucket: str, /) -> ObjectRequest:
     """The meaning of a request. A resumable upload spans several requests: it is seen where it begins, not followed."""
+    return understood(exchange, _read(exchange))
+
+
+def _read(exchange: Exchange) -> ObjectRequest:
     method, parameters = exchange.method, exchange.parameters
     if uploaded := UPLOAD_PATH.fullmatch(exchange.path):
         kind = parameters.get("uploadType", "")
@@ -170,7 +178,7 @@ def read_request(exchange: Exchange, _bucket: str, /) -> ObjectRequest:
     if method == "GET":
         return ObjectRequest(verb="GET object", op=Op.READ, key=key, names_version="generation" in parameters)
     made = _MADE_OF_OTHERS.fullmatch(found[2]) if method == "POST" else None
-    place = f"{made[2] or found[1]}/{made[1] or made[3]}" if made else ""
+    place = f"{made[1] or found[1]}/{made[2] or made[3]}" if made else ""
     return ObjectRequest(verb=f"{method} object", unfollowed=place)
 
 
@@ -208,10 +216,11 @@ def _uploaded(exchange: Exchange, kind: str) -> tuple[str, State]:
     if kind == "media":
         return "", State(content_of(body.kept), body.kept)
     boundary = _NAMED_BOUNDARY.search(exchange.headers.get("content-type", ""))
-    parts = body.kept.split(b"--" + boundary[1].encode()) if boundary else []
+    # A boundary begins a line, and the line break before it is its own.
+    parts = (b"\r\n" + body.kept).split(b"\r\n--" + boundary[1].encode("latin-1")) if boundary else []
     if len(parts) < 3:
         return "", State(content_of(body.kept))
     resource = json_object(parts[1].partition(b"\r\n\r\n")[2])
-    media = parts[2].partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+    media = parts[2].partition(b"\r\n\r\n")[2]
     name = resource.get("name")
     return name if isinstance(name, str) else "", metadata_state(resource) or State(content_of(media), media)

@@ -33,7 +33,7 @@ from lockref.clouds.calls import (
     Place,
 )  # fmt: skip
 from lockref.clouds.grammar import hexadecimal
-from lockref.clouds.traffic import Body, Exchange, ObjectRequest, State, content_of
+from lockref.clouds.traffic import Body, Exchange, ObjectRequest, State, content_of, understood
 from lockref.clouds.xml_body import local_name, parsed
 from lockref.words import IF_ABSENT, Op
 
@@ -119,6 +119,10 @@ def read_request(exchange: Exchange, bucket: str, /) -> ObjectRequest:
 
     bucket: that of the run, which a request may name in its host instead of in its path.
     """
+    return understood(exchange, _read(exchange, bucket))
+
+
+def _read(exchange: Exchange, bucket: str) -> ObjectRequest:
     path = exchange.path.lstrip("/")
     if exchange.host.startswith(f"{bucket}."):
         path = f"{bucket}/{path}"

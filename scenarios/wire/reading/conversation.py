@@ -19,7 +19,7 @@ from lockref.clouds.gcs import facts as gcs
 from lockref.clouds.s3 import facts as s3
 from lockref.clouds.traffic import HEADERS_READ, Exchange
 from scenarios.injection.http_messages import BODILESS_STATUSES, INTERIM, BadMessage, BodyEnd, body_end, status_of
-from scenarios.wire.framing import Framing, Messages
+from scenarios.wire.reading.framing import Framing, Messages
 
 HEADERS_KEPT: Final = HEADERS_READ.union(s3.HEADERS_READ, gcs.HEADERS_READ, azure.HEADERS_READ)
 """The only headers that leave this module."""
