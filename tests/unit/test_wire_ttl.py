@@ -101,7 +101,7 @@ def test_a_torn_stamp_never_makes_a_validity_longer(read):
     else:
         wire = WireRecorder(
             Recorder(),
-            S3Dialect("b"),
+            dialect_of("s3", "b"),
             load_decoder("exists:locks/*"),
             protects=(),
             runtime=runtime,
