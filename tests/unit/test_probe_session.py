@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
+from lockref.clouds import calls
 from lockref.clouds.calls import DELETE, LIST, PUT, READ, Answer, Call, Inexpressible
 from lockref.errors import BackendUnavailable
 from lockref.words import Outcome
-from scenarios.probe import calls, cleanup, run
+from scenarios.probe import cleanup, run
 from scenarios.probe.cleanup import LOST_MAX, Residue, remove_all
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session, Unanswered
