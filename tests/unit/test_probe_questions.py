@@ -536,7 +536,7 @@ def test_a_version_from_before_a_delete_marker_is_refused() -> None:
 def test_a_delete_over_a_marker_has_a_status_of_its_own() -> None:
     """C12: the cloud answers a replacement of what is gone in one way, and a delete of it in another."""
     dialect = S3Like()
-    dialect.refusals = dataclasses.replace(dialect.refusals, absent=412, delete_absent=404)
+    dialect.statuses = dataclasses.replace(dialect.statuses, absent=412, delete_conditional_absent=404)
 
     def versions(_store: ScriptedStore, call: Call) -> Answer | None:
         if call.verb == VERSIONING:
