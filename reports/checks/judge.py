@@ -19,7 +19,7 @@ from reports.checks.classes import checks_tokens, class_table
 from reports.checks.clauses.answers import check_answers
 from reports.checks.clauses.belief import check_belief_exclusion
 from reports.checks.clauses.commits import check_commits
-from reports.checks.clauses.effect import check_effect_exclusion
+from reports.checks.clauses.effect import asks_for_tokens, check_effect_exclusion
 from reports.checks.clauses.fairness import check_fairness, fairness_table
 from reports.checks.clauses.liveness import check_liveness
 from reports.checks.clauses.ownership import check_ownership, find_revivals
@@ -37,7 +37,7 @@ from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
 from reports.checks.promised import told_beside
-from reports.checks.rulings import UNRECORDED, Ruling, Violations, verdict_table, with_damaged, with_doubt
+from reports.checks.rulings import UNRECORDED, UNSETTLED, Ruling, Violations, verdict_table, with_damaged, with_doubt
 from reports.checks.situations import reach_table
 from reports.checks.spec import CLAUSES, LIVENESS, VIOLATED
 from reports.checks.told import told_writes
@@ -70,6 +70,7 @@ widens. F1 counts grants, F2 asks whether a client was ever served, DL1 to DL5 r
 """
 NO_BELIEF = "no client ever said that it held the lock"
 NO_EFFECT = "nothing was written under the lock to a protected resource"
+NEEDS_TOKEN = "the scenario shows what a token is worth, and the lock gives none"
 NO_CALLS = "the record is of requests on the wire; what calls were made and what they returned is not seen there"
 
 
@@ -194,10 +195,11 @@ def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
     unreadable = [(~truth.is_readable, UNREADABLE)]
     # Hole: a write replaced a state that no write on record had made. Nobody knows then who had held the lock before,
     # under which token, who gave it back, and which denials were right.
-    holed = [(truth.has_holes, UNRECORDED)]
+    holed = [(truth.has_holes, UNRECORDED), (truth.is_unsettled, UNSETTLED)]
     unchained = [(_runs_without_chain(case), UNCHAINED)]
     untimed = [(_runs_without_lease(case), UNTIMED), (truth.is_endless, ENDLESS)]
     tokenless = has_no_tokens(truth, operations)
+    unfenced = tokenless & asks_for_tokens(case)
     # Where no record can be read, the tokens that calls returned can be compared all the same.
     unseen = ~truth.is_readable & _runs_without(case, operations.run[find_returned_tokens(truth, operations)])
     safety = [
@@ -205,15 +207,15 @@ def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
         Ruling(
             check_token_order(truth, operations, revived),
             excused=[(tokenless, TOKENLESS), (unseen, UNREADABLE)],
-            undecided=[(truth.has_holes & ~tokenless, UNRECORDED)],
+            undecided=[(where & ~tokenless, why) for where, why in holed],
         ),
         Ruling(
             check_belief_exclusion(case.events, case.runs, case.tenures),
             excused=[(_runs_without(case, case.tenures.run), NO_BELIEF)],
         ),
         Ruling(
-            check_effect_exclusion(case),
-            excused=[(_runs_without(case, case.effects.run), NO_EFFECT)],
+            check_effect_exclusion(case, unfenced),
+            excused=[(unfenced, NEEDS_TOKEN), (_runs_without(case, case.effects.run), NO_EFFECT)],
         ),
         Ruling(check_early_takeover(truth, case.disturbances), excused=[*untimed, *unreadable], undecided=holed),
         Ruling(

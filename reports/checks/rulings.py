@@ -38,6 +38,15 @@ Otherwise the reason, or null for a plain "held".
 UNRECORDED: Final = "a write replaced a state that no recorded write had made: an unrecorded writer was at work"
 """Why a clause is inconclusive where the record has a hole."""
 
+UNSETTLED: Final = (
+    "a write does not fit what it replaced; an unanswered or unconditional write that was under way, or a state that "
+    "came again, may be why"
+)
+"""Why a clause is inconclusive where the order of the writes cannot be known."""
+
+HOLED: Final = "the record has a hole: an unrecorded writer was at work, or the order of the writes cannot be known"
+"""Why a clause is inconclusive about a wait or a loss within which there is a hole, of either cause."""
+
 _VERDICTS: Final = (HELD, NOT_APPLICABLE, INCONCLUSIVE, VIOLATED)
 _EXCUSED, _UNDECIDED, _BROKEN = 1, 2, 3
 

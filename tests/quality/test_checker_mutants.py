@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.properties import test_legal_histories
 from tests.quality import test_second_opinion as differential
 from tests.unit import (
     test_checks_chain_order,
@@ -53,6 +54,7 @@ SUITES = (
     test_checks_unasked,
     test_checks_on_the_wire,
     test_checks_writes_in_calls,
+    test_legal_histories,
 )
 
 ABOUT = {
@@ -73,6 +75,7 @@ ABOUT = {
     "facts.operations": (test_checks_grant_sources,),
     "facts.sources.open_calls": (test_checks_writes_in_calls, test_checks_safety_core),
     "facts.sources.record_chain": (test_checks_writes_in_calls, test_checks_safety_core),
+    "facts.sources.proven_faults": (test_legal_histories, test_checks_chain_order),
     "clauses.tokens": (test_checks_writes_in_calls, test_checks_safety_core),
     "facts.sources.protocols": (test_checks_grant_sources,),
     "facts.sources.sessions": (test_checks_grant_sources,),
@@ -136,6 +139,18 @@ JUDGE_MUTANTS = [
     ("facts.sources.record_chain", "(stamp <= wall)", "(stamp <= wall + 50)"),
     ("facts.sources.record_chain", "(version != NO_TEXT) & (writes.sent_row", "(writes.sent_row"),
     ("facts.sources.record_chain", " & (nodes[back] != giver)", ""),
+    ("facts.sources.proven_faults", "self._latest_sent_ns[place] > until_ns", "True"),
+    ("facts.sources.proven_faults", "return place >= 0 and self._latest_sent_ns[place] > until_ns", "return False"),
+    ("facts.sources.proven_faults", "not any(each.under_way(one.sent_ns, until_ns) for each in makers)", "False"),
+    ("facts.sources.proven_faults", "users[self._most_made(state, makers) :]", "users[len(users) :]"),
+    ("facts.sources.proven_faults", "return count + int(is_old or may_be_old)", "return count"),
+    ("facts.sources.proven_faults", "may_be_old = self._repeats and ", "may_be_old = "),
+    ("facts.sources.proven_faults", "self._seen_ns > first_ns", "False"),
+    ("facts.sources.proven_faults", "FOREVER_NS if is_open else write.until_ns", "write.until_ns"),
+    ("facts.sources.proven_faults", "and sent[write.content] == 1 and", "and"),
+    ("facts.sources.proven_faults", "or self._shown_ns.get(state, first_ns) < first_ns", ""),
+    ("facts.sources.record_chain", "& ~is_hole & ~writes.is_proven", "& ~is_hole"),
+    ("facts.sources.record_chain", "broken |= writes.is_proven & continues & ~is_hole", "pass"),
     ("clauses.tokens", "np.maximum(renewed, grants.token)", "grants.token"),
     ("clauses.ownership", "(is_early | ~chain.is_conditional[here])", "is_early"),
     ("clauses.ownership", "(is_early | ~chain.is_conditional[here])", "~chain.is_conditional[here]"),
@@ -177,7 +192,7 @@ JUDGE_MUTANTS = [
     ("clauses.loss_notice", "& (operations.task[calls] != operations.task[acquire])", ""),
     ("clauses.liveness", "took > bound_ns", "took > 2 * bound_ns"),
     ("clauses.gaps", "known & ~gaps.is_holed", "known"),
-    ("clauses.gaps", "undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)]", "undecided=[]"),  # noqa: E501
+    ("clauses.gaps", "undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED)]", "undecided=[]"),  # noqa: E501
     ("clauses.liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
     ("facts.sources.truth", "last = np.where(until < 0, stop, until + 1)", "last = np.where(until < 0, stop, until)"),
     ("facts.sources.truth", "first = np.where(until < 0, start, after + 1)", "first = start"),
@@ -294,6 +309,8 @@ def cases() -> Iterator[tuple[types.FunctionType, dict[str, object]]]:
     for suite in SUITES:
         for key, test in vars(suite).items():
             if not key.startswith("test_") or not isinstance(test, types.FunctionType):
+                continue
+            if any(mark.name == "long" for mark in getattr(test, "pytestmark", [])):
                 continue
             marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
             for chosen in itertools.product(*[_parameters(mark) for mark in marks]):

@@ -9,6 +9,7 @@ import pytest
 from lockref.lab.loading import load_provider
 from reports.checks import judge
 from reports.checks.summary import Summary
+from reports.checks.verdicts import TOKEN
 from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.definition.mixture import inapplicable
@@ -29,9 +30,11 @@ SCENARIOS = {path: load_scenario(path) for path in catalogue()}
 def builds_of(scenario: Scenario) -> list[str]:
     """The two builds that every scenario is run with, and those of which it says something; each that it applies to.
 
-    Hudi's lock gives no tokens: where clients ask for them, it can show nothing.
+    Hudi's lock gives no tokens: where clients ask for them, or the scenario asks what they are worth, it can show
+    nothing.
     """
-    always = ("hardened",) if scenario.workload.asks_token else ("hudi", "hardened")
+    needs_token = scenario.workload.asks_token or TOKEN in scenario.must_happen
+    always = ("hardened",) if needs_token else ("hudi", "hardened")
     builds = dict.fromkeys((*always, *scenario.expect))
     return [build for build in builds if not inapplicable(scenario, PROVIDERS(build))]
 

@@ -175,6 +175,71 @@ def test_a_fork_stays_a_fork():
     assert h.verdict("S1")["witness"]["kind"] == "fork"
 
 
+@pytest.mark.parametrize(("deleted", "is_accused"), [(14, True), (11, False)])
+def test_two_creates_at_once_need_a_delete_between_them(deleted, is_accused):
+    """S1: as many deletes as creates are no excuse where none was under way between two of them; one that was, is."""
+    h = real()
+    h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n1", Op.DELETE, sent=3, replied=4)
+    h.write("n1", Op.ACQUIRE, sent=10, replied=12, owner="a", if_version="absent")
+    h.write("n2", Op.ACQUIRE, sent=10, replied=12, owner="b", if_version="absent")
+    h.write("n3", Op.DELETE, sent=deleted, replied=20, if_version="")
+    assert (h.verdict("S1")["verdict"] == "violated") == is_accused
+
+
+def test_a_late_answer_to_the_maker_is_no_second_make():
+    """S1: n1's write was under way all the time, and can have made the version once; two replaced it."""
+    h = real()
+    h.read("n9", 1, sent=0, version="before", content="before")
+    h.write("n1", Op.ACQUIRE, sent=2, replied=30, owner="a", if_version="before", content="A", version="etag A")
+    h.write("n2", Op.ACQUIRE, sent=5, replied=10, owner="b", if_version="etag A")
+    h.write("n3", Op.ACQUIRE, sent=6, replied=12, owner="c", if_version="etag A")
+    assert h.verdict("S1")["witness"]["kind"] == "fork"
+
+
+def test_a_state_that_an_unanswered_write_may_have_made_again_proves_nothing():
+    """S1, ABA: n3's lost write holds what n1's held, under the same version, if it landed between the two."""
+    h = real()
+    h.write("n1", Op.ACQUIRE, sent=0, replied=1, owner="a", content="A", version="etag A")
+    h.write("n2", Op.ACQUIRE, sent=10, replied=20, owner="b", if_version="etag A", content="B", version="etag B")
+    h.write("n3", Op.ACQUIRE, sent=5, owner="a", if_version="", content="A", version="", reply=Outcome.AMBIGUOUS)
+    h.write("n4", Op.ACQUIRE, sent=10, replied=20, owner="c", if_version="etag A", content="C", version="etag C")
+    h.write("n5", Op.ACQUIRE, sent=30, replied=31, owner="d", if_version="etag B", content="D", version="etag D")
+    assert h.verdict("S1")["verdict"] != "violated"
+
+
+@pytest.mark.parametrize(("content", "count"), [("A", 1), ("Z", 2)])
+def test_what_a_lost_write_holds_is_what_it_can_have_made(content, count):
+    """S1: n3's lost write excuses n5's condition, which was gone, only if it can have made that state again."""
+    h = real()
+    h.write("n1", Op.ACQUIRE, sent=0, replied=1, owner="a", content="A", version="etag A")
+    h.write("n3", Op.ACQUIRE, sent=2, replied=40, owner="a", if_version="", content=content, reply=Outcome.AMBIGUOUS)
+    h.write("n2", Op.ACQUIRE, sent=3, replied=4, owner="b", if_version="etag A", content="B", version="etag B")
+    h.write("n2", Op.ACQUIRE, sent=5, replied=6, owner="b", if_version="etag B", content="B2", version="etag B2")
+    h.write("n4", Op.ACQUIRE, sent=10, replied=11, owner="c", if_version="etag B", content="C", version="etag C")
+    h.write("n5", Op.ACQUIRE, sent=12, replied=13, owner="d", if_version="etag A", content="D", version="etag D")
+    assert h.verdict("S1")["count"] == count
+
+
+def test_a_version_from_before_the_run_may_come_again():
+    """S1, ABA: "old" was read before n1 wrote those bytes; it stood there twice, and so it was replaced twice."""
+    h = real()
+    h.read("n2", 2, sent=1, version="etag A", content="A")
+    h.write("n1", Op.ACQUIRE, sent=3, replied=30, owner="a", if_version="", content="A", version="etag A")
+    h.write("n2", Op.ACQUIRE, sent=4, replied=25, owner="b", if_version="etag A", content="B", version="etag B")
+    h.write("n3", Op.ACQUIRE, sent=5, replied=40, owner="c", if_version="etag A", content="C", version="etag C")
+    assert h.verdict("S1")["verdict"] != "violated"
+
+
+def test_a_write_that_comes_after_a_blind_one_is_refused():
+    """S1: n2's write without a condition was over before n3 asked to replace what had stood there before it."""
+    h = real()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.write("n2", Op.ACQUIRE, sent=5, replied=6, owner="b", if_version="")
+    h.write("n3", Op.ACQUIRE, sent=8, replied=9, owner="c", if_version=a.version)
+    assert h.verdict("S1")["witness"]["kind"] == "condition ignored"
+
+
 def test_an_unrecorded_writer_leaves_the_matter_open():
     """S1: a version that no recorded write made is a hole in the record, not a fork."""
     h = real()

@@ -20,6 +20,7 @@ import numpy as np
 
 from lockref.words import ABSENT, Kind, Op
 from reports.checks.clauses.loss_notice import clock_allowance_ns
+from reports.checks.demands import parse_demand
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
 from reports.checks.facts.effects import Effects
@@ -28,6 +29,7 @@ from reports.checks.facts.segments import below_earlier_maximum
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
 from reports.checks.told import told_row
+from reports.checks.verdicts import TOKEN
 
 GUILTY_TOLD: Final = 2
 """So many wrong writes of a resource are shown beside the worst of them."""
@@ -43,14 +45,22 @@ REASONS = (
 )
 
 
-def check_effect_exclusion(case: Case) -> Violations:
+def asks_for_tokens(case: Case) -> Flags:
+    """Per run: its scenario shows what a token is worth, and proves nothing of a lock that has none."""
+    return np.array(
+        [TOKEN in {parse_demand(text)[0] for text in texts} for texts in case.runs.lists("must_happen")], dtype=np.bool_
+    )
+
+
+def check_effect_exclusion(case: Case, excused: Flags) -> Violations:
     """S4: accepted writes follow the order of grants, each on the state before it, each of a real grant.
 
     A write that was seen on the wire is judged by one question: did its client hold the lock then?
+    excused: runs of which it is not asked.
     """
     effects = case.effects
     accepted, reason = _reasons(case.truth, case.operations, effects)
-    is_bad = reason >= 0
+    is_bad = (reason >= 0) & ~excused[effects.run[accepted]]
     unfenced: Flags = np.isin(accepted, find_unfenced(case))
     is_bad[unfenced | _behind_unfenced(effects, accepted, reason, unfenced)] = False
     bad = np.flatnonzero(is_bad)

@@ -27,7 +27,7 @@ from reports.checks.facts.segments import is_first, renumber
 from reports.checks.facts.sources.grants import DELETED, FREED, LIVE, RELEASED
 from reports.checks.facts.taken_anew import entered_row
 from reports.checks.facts.waits import Waits, allowances_ns, told_wait, waited_text
-from reports.checks.rulings import UNRECORDED, Ruling, Violations
+from reports.checks.rulings import HOLED, Ruling, Violations
 
 
 def _abandoned_ns(case: Case) -> Ints:
@@ -220,7 +220,7 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
         found = _long_waits(bounds, gaps, waits, since[clause], limit[clause], known & ~gaps.is_holed)
         rulings[clause] = Ruling(
             _accused(case, bounds, gaps, waits, clause, since[clause], limit[clause], found),
-            undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), UNRECORDED)],
+            undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED)],
         )
     return rulings
 

@@ -32,7 +32,7 @@ from reports.checks.facts.operations import told_call
 from reports.checks.facts.sources.grants import FREED
 from reports.checks.facts.taken_anew import taken_anew_ns
 from reports.checks.facts.waits import Waits, find_waits, told_wait, waited_text
-from reports.checks.rulings import UNRECORDED, Ruling, Violations
+from reports.checks.rulings import HOLED, Ruling, Violations
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
 NO_TIMING = "the runs table does not give the timing that the bound is made of"
@@ -61,7 +61,7 @@ def check_liveness(case: Case) -> list[Ruling]:
             excused=[*untimed, *no_end],
             undecided=[
                 *gaps["L1"].undecided,
-                (case.truth.has_holes & ~case.truth.is_readable & bounds.has_validity & bounds.has_end, UNRECORDED),
+                (case.truth.has_holes & ~case.truth.is_readable & bounds.has_validity & bounds.has_end, HOLED),
             ],
         ),
         Ruling(
@@ -77,13 +77,13 @@ def check_liveness(case: Case) -> list[Ruling]:
         Ruling(
             losses,
             excused=[(~was_asked(case), NOBODY_TO_TELL), (case.truth.is_endless, ENDLESS), *unread],
-            undecided=[(hidden_losses, UNRECORDED)],
+            undecided=[(hidden_losses, HOLED)],
         ),
         Ruling(_check_calls_end(case, bounds), excused=[(~bounds.has_wait, NO_TIMING)]),
         Ruling(
             orphans,
             excused=[(case.truth.is_on_wire, CALLS_UNSEEN), *untimed, *unread, *no_end],
-            undecided=[(hidden_ends, UNRECORDED)],
+            undecided=[(hidden_ends, HOLED)],
         ),
     ]
 

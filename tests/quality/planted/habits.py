@@ -56,20 +56,24 @@ class PlainRenewsFiveTimesAsOften(PlainLock):
 class RenewsRarely(PlainLock):
     """Three times in a validity, as leases commonly are, whatever it was told."""
 
+    renews_after_percent = 33
+
     def __init__(self, context: LockContext) -> None:
         super().__init__(context)
-        self.settings = dataclasses.replace(self.settings, renew_interval_ns=self.settings.validity_ns // 3)
+        interval_ns = self.settings.validity_ns * self.renews_after_percent // 100
+        self.settings = dataclasses.replace(self.settings, renew_interval_ns=interval_ns)
 
-    def begin(self, version: Version, mono_ns: int, wall_ns: int, until_ms: int) -> None:
-        """A renewal that could not raise the stamp, for the wall clock was set back, makes nothing longer (H19)."""
-        is_renewal, before_ns, stamped_ms = (
-            self.version is not None and self.until_ms > 0,
-            self.mono_end_ns,
-            self.until_ms,
-        )
-        super().begin(version, mono_ns, wall_ns, until_ms)
-        if is_renewal:
-            self.mono_end_ns = min(self.mono_end_ns, before_ns + (until_ms - stamped_ms) * NS_PER_MS)
+
+class RenewsAtHalf(RenewsRarely):
+    """Once in the middle of a validity."""
+
+    renews_after_percent = 50
+
+
+class RenewsLate(RenewsRarely):
+    """Once in a validity, when 30 % of it is left, as many sessions are kept."""
+
+    renews_after_percent = 70
 
 
 class RenewsWhenUsed(PlainLock):

@@ -31,6 +31,8 @@ CORRECT = (
     f"{HERE}.habits:RenewsTenTimesAsOften",
     f"{HERE}.habits:PlainRenewsFiveTimesAsOften",
     f"{HERE}.habits:RenewsRarely",
+    f"{HERE}.habits:RenewsAtHalf",
+    f"{HERE}.habits:RenewsLate",
     f"{HERE}.habits:RenewsWhenUsed",
     f"{HERE}.habits:HasItsOwnKey",
     f"{HERE}.habits:PollsFiveTimesAsOften",

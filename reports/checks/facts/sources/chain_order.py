@@ -10,7 +10,8 @@ answer (timeout, lost reply, author killed) may have landed: it did if some
 later write replaced the version it must have made, or if somebody read its
 content. And a create may have been sent before the delete that made room for
 it: writes that overlap in time may swap places where the conditions say so.
-What still does not fit stays as it is, and S1 reports it.
+What still does not fit stays as it is. S1 accuses the store where no order
+whatever would be legal (`proven_faults`), and is undecided elsewhere.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
 from reports.checks.facts.segments import rows_of_group, suspicious_groups
 from reports.checks.facts.sources.chain_walk import Walk
 from reports.checks.facts.sources.chain_writes import ABSENT_STATE, Write, times_from
+from reports.checks.facts.sources.proven_faults import FOREVER_NS, ProvenFaults
 
 _REFUSALS = (Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED, Outcome.REJECTED)
 
@@ -36,7 +38,7 @@ _REFUSALS = (Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED, O
 class AppliedWrites:
     """Writes that took effect: the event that tells of each, its sending, the bounds of its instant, its version.
 
-    is_doubtful: it fits nothing on record, and the search for what it replaced was broken off (`chain_walk`).
+    is_proven: the store applied it against its condition, in whatever order they took effect (`proven_faults`).
     """
 
     row: Ints
@@ -44,11 +46,11 @@ class AppliedWrites:
     at_lo_ns: Ints
     at_hi_ns: Ints
     version: Codes
-    is_doubtful: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    is_proven: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     def __post_init__(self) -> None:
-        if not len(self.is_doubtful):
-            object.__setattr__(self, "is_doubtful", np.zeros(len(self.row), dtype=np.bool_))
+        if not len(self.is_proven):
+            object.__setattr__(self, "is_proven", np.zeros(len(self.row), dtype=np.bool_))
         assert len({len(column) for column in self.columns().values()}) == 1, (
             "a column of writes is longer than another"
         )
@@ -148,10 +150,14 @@ class _Locks:
         certain = self._writes(settled.row[here], settled.sent_row[here], settled.version[here])
         readings = _what_reads_show(events, self._replied[rows_of_group(self._replied_lock, key)])
         maybe = self._maybe(key, readings, {write.content for write in certain if write.content != NO_TEXT})
+        # Before the walk, which names what an unanswered write must have made where it is needed.
+        faults = ProvenFaults(certain, maybe, readings.contents, *_first_shown(certain, maybe, readings))
         chain = Walk(certain, maybe, readings.nothing_ns, readings.contents).chain()
         rows = {write.row for write in chain}
+        confirmed = {write.row for write in certain}
+        proven = faults.rows([write for write in chain if write.row in confirmed])
         assert len(rows) == len(chain), "a write takes effect once"
-        assert rows.issuperset(write.row for write in certain), "a confirmed write took effect"
+        assert rows.issuperset(confirmed), "a confirmed write took effect"
         # The end of this run alone: other runs of the table have clocks of their own.
         run = key // (events.text_count("lock") + 1)
         end_ns = int(events.integers("at_ns")[rows_of_group(events.run, run)].max())
@@ -161,7 +167,7 @@ class _Locks:
             at_lo_ns=np.array([write.sent_ns for write in chain], dtype=np.int64),
             at_hi_ns=np.array([min(write.until_ns, end_ns) for write in chain], dtype=np.int64),
             version=np.array([write.version for write in chain], dtype=np.int32),
-            is_doubtful=np.array([write.is_doubtful for write in chain], dtype=np.bool_),
+            is_proven=np.array([write.row in proven for write in chain], dtype=np.bool_),
         )
 
     def _maybe(self, key: int, readings: _Readings, told: set[int]) -> list[Write]:
@@ -246,6 +252,19 @@ def _what_reads_show(events: Events, replied: Ints) -> _Readings:
     return readings
 
 
+def _first_shown(certain: list[Write], maybe: list[Write], readings: _Readings) -> tuple[dict[int, int], int]:
+    """By version, when an answer first showed it or a request first named it; and when anything was seen first."""
+    shown_ns: dict[int, int] = {}
+    seen_ns = min((write.until_ns for write in certain), default=FOREVER_NS)
+    named = [(write.sent_ns, write.condition) for write in (*certain, *maybe) if write.condition >= 0]
+    for content, times in readings.shown_ns.items():
+        named += zip(times, readings.shown[content], strict=True)
+    for at_ns, version in named:
+        shown_ns[version] = min(at_ns, shown_ns.get(version, at_ns))
+    first_read_ns = readings.nothing_ns[:1] + [at_ns for at_ns, _ in named]
+    return shown_ns, min([seen_ns, *first_read_ns])
+
+
 def _tightened(events: Events, writes: AppliedWrites) -> AppliedWrites:
     """Bounds that follow the order: nothing lands before its predecessor can, nor after its successor must."""
     group = events.lock_key[writes.row]
@@ -280,7 +299,6 @@ def holes(events: Events, writes: AppliedWrites, broken: Flags, *, absent: int, 
         place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         before = np.minimum(before, np.where(known[place] == wanted, first[place], len(group)))
     unexplained: Flags = broken & (condition != absent) & (before >= np.arange(len(group)))
-    unexplained |= broken & writes.is_doubtful
     found_nothing, nothing_lock = _by_lock(events, found_nothing)
     at, sent_row = events.integers("at_ns"), events.sent_by_request[events.request_keys(found_nothing)]
     asked_ns = at[np.where(sent_row >= 0, sent_row, found_nothing)]

@@ -6,8 +6,8 @@ lead to it; then writes that were still under way are moved; then a later one th
 Cost: n log n in the writes, whatever they are. Every question that a write asks is answered from an index. Two searches
 have no index. One tries guesses behind guesses; it may look at LOOKS_PER_GAP writes for each write that does not fit.
 The other follows a row of unanswered writes back; all such rows together may be LOOKS_PER_WRITE times as long as the
-lock has writes. A search that reaches its bound is broken off, and the write that did not fit is called doubtful: a
-search that did not look everywhere accuses nobody.
+lock has writes. A search that reaches its bound is broken off. A write that fits nowhere accuses nobody, see
+`proven_faults`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from reports.checks.facts.columns import NO_TEXT
-from reports.checks.facts.sources.chain_writes import ABSENT_STATE, Landed, Untaken, Waiting, Write, times_from
+from reports.checks.facts.sources.chain_writes import (
+    ABSENT_STATE,
+    MANY_CONTENTS,
+    Landed,
+    Untaken,
+    Waiting,
+    Write,
+    times_from,
+)
 
 OPTIONAL_DEPTH: Final = 3
 """How many unanswered writes whose content nobody read may bridge a gap; each costs a factor in the search."""
@@ -27,9 +35,6 @@ LOOKS_PER_GAP: Final = 48
 
 LOOKS_PER_WRITE: Final = 32
 """How many writes may be passed on the way back along rows of unanswered writes, for each write of a lock."""
-
-MANY_CONTENTS: Final = 4
-"""A version under which more contents than this were read says nothing of the content of the write that made it."""
 
 _ANY: Final = -9
 """In the key of an index: whatever it is."""
@@ -125,7 +130,6 @@ class Walk:
         self.size = len(certain) + len(maybe)
         self._allowed = LOOKS_PER_WRITE * self.size
         self._tried = 0
-        self._broke_off = False
 
     @property
     def looks(self) -> int:
@@ -148,7 +152,6 @@ class Walk:
                     first = waiting.first()
                     continue
                 else:
-                    first.is_doubtful = self._broke_off
                     first = waiting.that_fits(landed.state, first.until_ns) or first
             landed.append(first)
             first = waiting.first()
@@ -182,7 +185,7 @@ class Walk:
 
     def _bridge(self, state: int, target: Write) -> list[Write] | None:
         """Unanswered writes that lead from `state` to one in which `target` fits; fewest guesses first."""
-        self._tried, self._broke_off = 0, False
+        self._tried = 0
         if not self._unanswered.can_begin(state):
             return None
         for guesses in range(OPTIONAL_DEPTH + 1):
@@ -206,7 +209,6 @@ class Walk:
         for guess in self._unanswered.guesses(first, used):
             self._looks, self._tried = self._looks + 1, self._tried + 1
             if self._tried > LOOKS_PER_GAP:
-                self._broke_off = True
                 break
             used.add(guess.row)
             rest = self._bridge_of(state, guess, guesses - 1, used)
@@ -237,8 +239,6 @@ class Walk:
     def _is_long(self) -> bool:
         """Count one more write on the way back; True if there were too many."""
         self._passed += 1
-        if self._passed > self._allowed:
-            self._broke_off = True
         return self._passed > self._allowed
 
     def _append_last(self) -> None:

@@ -15,6 +15,9 @@ UNKNOWN: Final = -2
 ABSENT_STATE: Final = -3
 """States besides version codes: before the first known write (`UNKNOWN`), and no object (`ABSENT_STATE`)."""
 
+MANY_CONTENTS: Final = 4
+"""A version under which more contents than this were read says nothing of the content of the write that made it."""
+
 OVERLAPPING: Final = 64
 """How many writes that were still under way a write may pass that they had been placed before."""
 
@@ -24,7 +27,6 @@ class Write:
     """One write of one lock. version is NO_TEXT where nobody was told it; until_ns: the latest it can have landed.
 
     place: its position in the list that it was found in. is_taken: it stands in the chain.
-    is_doubtful: it fits nothing on record, and the search for what it replaced was broken off.
     number, before, after: set by `Landed`.
     """
 
@@ -38,7 +40,6 @@ class Write:
     is_delete: bool
     place: int = -1
     is_taken: bool = False
-    is_doubtful: bool = False
     is_break: bool = False
     number: int = -1
     before: Write | None = None

@@ -59,7 +59,8 @@ class Changes:
 
     Of records alone: is_conditional: the write named the state that it replaces, if_version. is_broken: that does
     not fit what it replaced. is_hole: it fits no state on record either, so a writer whom nobody recorded was at work
-    (real runs); what happened to the grant before it is then unknown.
+    (real runs); what happened to the grant before it is then unknown. is_unsettled: a hole of another cause: it does
+    not fit, and an unanswered or blind write, or a state that came again, may be why.
     """
 
     group: Ints
@@ -81,6 +82,7 @@ class Changes:
     is_first: Flags
     is_broken: Flags
     is_hole: Flags
+    is_unsettled: Flags
     is_grant: Flags
     is_renewal: Flags
     is_handed_over: Flags
@@ -283,6 +285,7 @@ def plain_changes(
         is_first=first,
         is_broken=never,
         is_hole=never,
+        is_unsettled=never,
         is_grant=(state == LIVE) & ~is_renewal,
         is_renewal=is_renewal,
         is_handed_over=never,

@@ -155,6 +155,9 @@ class _Chain:
             writes, group, state, is_grant=is_live & ~is_renewal, candidates=is_live & ~is_renewal & continues & ~broken
         )
         is_hole = holes(events, writes, broken_unseen, absent=self._absent, found_nothing=self._found_nothing)
+        broken |= writes.is_proven & continues & ~is_hole
+        is_unsettled = broken_unseen & ~is_hole & ~writes.is_proven
+        is_hole |= is_unsettled
         return Changes(
             group=group,
             row=row,
@@ -175,6 +178,7 @@ class _Chain:
             is_first=first,
             is_broken=broken & ~is_hole,
             is_hole=is_hole,
+            is_unsettled=is_unsettled,
             is_grant=is_live & ~is_renewal,
             is_renewal=is_renewal,
             is_handed_over=is_handed_over & ~is_hole,

@@ -70,6 +70,13 @@ class Truth:
         return holed
 
     @cached_property
+    def is_unsettled(self) -> Flags:
+        """Per run: some write does not fit, and the order of the writes that were under way may be why."""
+        unsettled = np.zeros(self.runs.count, dtype=np.bool_)
+        unsettled[self.changes.run[self.changes.is_unsettled]] = True
+        return unsettled
+
+    @cached_property
     def is_endless(self) -> Flags:
         """Per run: some grants lapse by themselves, and nothing tells when any of them does."""
         grants = self.grants
