@@ -30,6 +30,7 @@ from tests.unit import (
     test_checks_loss_notice,
     test_checks_measures,
     test_checks_on_the_wire,
+    test_checks_proven_faults,
     test_checks_queue_and_states,
     test_checks_safety_core,
     test_checks_situations,
@@ -54,6 +55,7 @@ SUITES = (
     test_checks_unasked,
     test_checks_on_the_wire,
     test_checks_writes_in_calls,
+    test_checks_proven_faults,
     test_legal_histories,
 )
 
@@ -75,7 +77,7 @@ ABOUT = {
     "facts.operations": (test_checks_grant_sources,),
     "facts.sources.open_calls": (test_checks_writes_in_calls, test_checks_safety_core),
     "facts.sources.record_chain": (test_checks_writes_in_calls, test_checks_safety_core),
-    "facts.sources.proven_faults": (test_legal_histories, test_checks_chain_order),
+    "facts.sources.proven_faults": (test_checks_proven_faults, test_legal_histories, test_checks_chain_order),
     "clauses.tokens": (test_checks_writes_in_calls, test_checks_safety_core),
     "facts.sources.protocols": (test_checks_grant_sources,),
     "facts.sources.sessions": (test_checks_grant_sources,),
