@@ -165,7 +165,8 @@ JUDGE_MUTANTS = [
     ("clauses.answers", 'clock.place(operations.run[which], back), side="right") - 1', 'clock.place(operations.run[which], back), side="left") - 1'),  # noqa: E501
     ("clauses.answers", "valid + 2 * drift + rate", "valid + 1 * drift + rate"),
     ("clauses.answers", "> operations.return_at_ns[call]\n", "< operations.return_at_ns[call]\n"),
-    ("clauses.answers", "(recorded != ABSENT) & (token != recorded)", "(recorded != ABSENT) & (token > recorded)"),
+    ("clauses.answers", "((token < recorded) | (token > last))", "(token > last)"),
+    ("clauses.answers", "((token < recorded) | (token > last))", "(token < recorded)"),
     ("clauses.answers", "(token != ABSENT) & (recorded != ABSENT)", "(recorded != ABSENT)"),
     ("clauses.answers", "(token != ABSENT) & (recorded != ABSENT)", "(token != ABSENT)"),
     ("clauses.answers", "wrong = readable[acquire] & (token != operations.token[acquire])", "wrong = readable[acquire]"),  # noqa: E501

@@ -107,7 +107,7 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
     ),
     "lockref/stores/localfs.py": ({"int(digits)"}, "twenty digits beside their checksum"),
     "lockref/stores/probe/clauses.py": ({"int(one.clause[1:])"}, NAMED),
-    "lockref/stores/uri.py": ({"int(found[2])"}, MATCHED),
+    "lockref/clouds/without_cloud.py": ({"int(found[2])"}, MATCHED),
     "scenarios/definition/load.py": ({"int(item[2])"}, MATCHED),
     "scenarios/definition/mixture.py": ({"int(client.removeprefix('n'))"}, NAMED),
     "scenarios/definition/thresholds.py": (

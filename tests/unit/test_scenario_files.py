@@ -224,7 +224,9 @@ def test_each_catalogue_file_is_complete(path: Path) -> None:
     assert builds <= set(BUILT_IN)
     is_about_tables = "dynamodb" in builds and (len(builds) > 1 or "resumption" in scenario.must_happen)
     pairs = ({"hudi", "hardened"}, {"helix", "helix-recipe"}, {"znode-lease", "helix-lock"})
-    assert is_about_tables or any(builds >= pair for pair in pairs)
+    # The build that was shipped gives no tokens: where a scenario asks for some, it has no verdict.
+    asks_for_tokens = "token" in scenario.must_happen
+    assert is_about_tables or asks_for_tokens or any(builds >= pair for pair in pairs)
     assert scenario.ids
     assert scenario.about
     assert scenario.must_happen

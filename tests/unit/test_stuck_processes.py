@@ -130,7 +130,7 @@ def test_a_lock_that_hangs_in_c_code_ends_the_command(tmp_path: Path, how: str, 
 @pytest.mark.parametrize("command", [ONE_SEED, pytest.param(IN_WORKERS, marks=pytest.mark.long)])
 def test_the_second_signal_ends_it_at_once(tmp_path: Path, command: tuple[str, ...]) -> None:
     """The first one cannot be heard inside C code; of the second nobody in there is asked."""
-    with begun(tmp_path, "in_a_mutex", *command) as process:
+    with begun(tmp_path, "in_a_sum", *command) as process:
         hears(process, "in C")
         process.send_signal(signal.SIGINT)
         # A signal that follows at once is the same order: `timeout` sends each twice.
