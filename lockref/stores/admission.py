@@ -7,16 +7,18 @@ lock break on it, for instance.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import CapabilityMissing
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.selftest import RACERS_DEFAULT, measure, require_kept
+
+if TYPE_CHECKING:
+    from lockref.stores.probe.fingerprint import Fingerprint
 
 NEEDED: Final = "cas"
 """The design of our own locks: they create, and compare and swap."""
@@ -28,11 +30,11 @@ REACH_TIMEOUT_NS: Final = 10 * NS_PER_S
 class Admission:
     """How it is decided whether a lock may open a store.
 
-    fingerprint: the document that vouches for it, in the place of a measurement. path: where that came from.
+    fingerprint: what vouches for it, in the place of a measurement. path: where that came from.
     allows_unsafe: a store that is known to be unsafe is used, and its faults are told.
     """
 
-    fingerprint: Mapping[str, Any] | None = None
+    fingerprint: Fingerprint | None = None
     path: Path = Path()
     allows_unsafe: bool = False
 
@@ -76,11 +78,11 @@ class Admission:
 
     def _vouched(self, address: str) -> tuple[str, ...]:
         assert self.fingerprint is not None, "only a fingerprint can vouch for a store"
-        design = self.fingerprint["designs"][NEEDED]
-        told = f"the fingerprint {self.path} of {self.fingerprint['date_utc']}"
-        if design["verdict"] == "can carry":
-            return (f"{address} was not measured: {told} says that it can carry a lock by {design['title']}",)
-        answer = f"{told} says of {design['title']}: {design['verdict']} ({design['why']})"
+        design = self.fingerprint.designs[NEEDED]
+        told = f"the fingerprint {self.path} of {self.fingerprint.date_utc}"
+        if design.verdict == "can carry":
+            return (f"{address} was not measured: {told} says that it can carry a lock by {design.title}",)
+        answer = f"{told} says of {design.title}: {design.verdict} ({design.why})"
         if not self.allows_unsafe:
             raise CapabilityMissing(
                 f"{address} is not used: {answer}. Choose another store, probe again, or accept an unsafe store "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.errors import ConfigError, Location
+from lockref.stores.probe.fingerprint import ClauseAnswer, Fingerprint
 from lockref.words import Kind, Op
 from reports.account import judged_history
 from reports.checks.facts.case import Case, open_case
@@ -103,36 +103,36 @@ def open_subject(folder: Path) -> Subject:
     )
 
 
-def fingerprint_subject(document: Mapping[str, Any], path: Path) -> Subject:
+def fingerprint_subject(found: Fingerprint, path: Path) -> Subject:
     """A store, by the fingerprint that `lockref probe` wrote of it: its clauses, and the latency of its requests."""
-    store = document["store"]
+    store = found.store
     facts = {
-        "store": f"{store['scheme']}://{store['container']}",
-        "endpoint": store["endpoint"] or "",
-        "servers": ", ".join(store["servers"]),
-        "probe version": str(document["probe_version"]),
+        "store": f"{store.scheme}://{store.container}",
+        "endpoint": store.endpoint or "",
+        "servers": ", ".join(store.servers),
+        "probe version": str(found.probe_version),
     }
     return Subject(
         title=facts["store"],
         path=path,
-        verdict=document["verdict"],
-        statement="; ".join(f"{one['title']}: {one['verdict']}" for one in document["designs"].values()),
+        verdict=found.verdict,
+        statement="; ".join(f"{one.title}: {one.verdict}" for one in found.designs.values()),
         facts={name: value for name, value in facts.items() if value},
-        shares={clause: _asked(found) for clause, found in document["clauses"].items()},
+        shares={clause: _asked(answer) for clause, answer in found.clauses.items()},
         figures=[
-            Figure(name=f"{kind}, {words}", unit="ns", drawn=known(latency[quantile]), has_interval=False)
-            for kind, latency in document["latency"].items()
+            Figure(name=f"{kind}, {words}", unit="ns", drawn=known(getattr(latency, quantile)), has_interval=False)
+            for kind, latency in found.latency.items()
             for quantile, words, share in (("p50_ns", "median", 0.5), ("p99_ns", "99 %", 0.99))
-            if latency["requests"] >= SAMPLES_MIN[share]
+            if latency.requests >= SAMPLES_MIN[share]
         ],
     )
 
 
-def _asked(found: Mapping[str, Any]) -> Share:
-    rate = found["rate"]
-    if rate is None or not rate["rounds"]:
-        return Share(verdict=found["verdict"], text=found["asks"], is_asked_once=True)
-    return Share(verdict=found["verdict"], broken=rate["faulty"], judged=rate["rounds"], text=found["asks"])
+def _asked(answer: ClauseAnswer) -> Share:
+    rate = answer.rate
+    if rate is None or not rate.rounds:
+        return Share(verdict=answer.verdict, text=answer.asks, is_asked_once=True)
+    return Share(verdict=answer.verdict, broken=rate.faulty, judged=rate.rounds, text=answer.asks)
 
 
 def _facts(runs: pa.Table, results: Results) -> dict[str, str]:

@@ -1,14 +1,15 @@
 """A store's fingerprint for people: a table for the terminal, and the same as Markdown.
 
-The fingerprint is a document (`lockref probe --output`); this module reads it and knows no store.
+The fingerprint is a record (`lockref probe --output` writes it as JSON); this module knows no store.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
+from lockref.stores.probe.fingerprint import ClauseAnswer, Fingerprint, Latency
 from reports.checks.verdicts import counted
 from reports.formats.text import duration, short
 
@@ -30,7 +31,6 @@ LEGEND: Final = ", ".join(f"{mark} {verdict.replace('_', ' ')}" for verdict, (ma
 """What each sign says."""
 
 _CLAUSE_MAX: Final = 160
-_KINDS: Final = ("unsafe", "not_answered", "deviations", "unsupported")
 
 
 def words(verdict: str) -> str:
@@ -38,123 +38,120 @@ def words(verdict: str) -> str:
     return verdict.replace("_", " ")
 
 
-def title(document: Mapping[str, Any]) -> str:
+def title(found: Fingerprint) -> str:
     """Which store, by whom, when."""
-    store = document["store"]
-    where = f"{store['scheme']}{':' if store['scheme'] == 'memory' else '://'}{store['container']}"
-    at = f" at {', '.join(store['endpoints'])}" if store["endpoints"] else ""
-    servers = f" (Server: {', '.join(store['servers'])})" if store["servers"] else ""
-    name = f"{store['name']}: " if store.get("name") else ""
+    store = found.store
+    where = f"{store.scheme}{':' if store.scheme == 'memory' else '://'}{store.container}"
+    at = f" at {', '.join(store.endpoints)}" if store.endpoints else ""
+    servers = f" (Server: {', '.join(store.servers)})" if store.servers else ""
+    name = f"{store.name}: " if store.name else ""
     return short(f"{name}{where}{at}{servers}", 200)
 
 
-def sentences(clause: Mapping[str, Any]) -> list[str]:
+def sentences(clause: ClauseAnswer) -> list[str]:
     """What is to be told of one clause, the worst first."""
-    found = [str(text) for kind in _KINDS for text in clause[kind]]
-    if clause["facts"].get("versions_repeat"):
-        found.append("versions repeat with the bytes, as hashes of contents do: every record needs a fresh nonce")
-    return found
+    told = [*clause.unsafe, *clause.not_answered, *clause.deviations, *clause.unsupported]
+    if clause.facts.get("versions_repeat"):
+        told.append("versions repeat with the bytes, as hashes of contents do: every record needs a fresh nonce")
+    return told
 
 
-def rate(clause: Mapping[str, Any]) -> str:
+def rate(clause: ClauseAnswer) -> str:
     """How sure a race makes: `0 of 300 rounds: at most 1.0 %`; "" for no race."""
-    found = clause["rate"]
-    if not found or not found["rounds"]:
+    raced = clause.rate
+    if raced is None or not raced.rounds:
         return ""
-    if not found["faulty"]:
-        return f"0 of {counted(found['rounds'], 'round')}: at most {found['high']:.1%} at 95 %"
+    of = f"{raced.faulty:,} of {counted(raced.rounds, 'round')}"
     return (
-        f"{found['faulty']:,} of {counted(found['rounds'], 'round')}: {found['low']:.1%} to {found['high']:.1%} at 95 %"
+        f"{of}: at most {raced.high:.1%} at 95 %"
+        if not raced.faulty
+        else (f"{of}: {raced.low:.1%} to {raced.high:.1%} at 95 %")
     )
 
 
-def terminal_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def terminal_lines(found: Fingerprint) -> list[tuple[str, str]]:
     """Lines and their styles."""
-    lines = [(title(document), "head"), (LEGEND, "dim")]
-    for clause, found in document["clauses"].items():
-        mark, style = MARKS[found["verdict"]]
-        how = rate(found)
+    lines = [(title(found), "head"), (LEGEND, "dim")]
+    for name, clause in found.clauses.items():
+        mark, style = MARKS[clause.verdict]
+        how = rate(clause)
         lines.append(
-            (f"{mark} {clause:<4} {words(found['verdict']):<13} {found['asks']}{f'  [{how}]' if how else ''}", style)
+            (f"{mark} {name:<4} {words(clause.verdict):<13} {clause.asks}{f'  [{how}]' if how else ''}", style)
         )
-        lines += [(f"       {short(text, _CLAUSE_MAX)}", "") for text in sentences(found)]
+        lines += [(f"       {short(text, _CLAUSE_MAX)}", "") for text in sentences(clause)]
     lines.append(("a lock of this design:", ""))
-    for design in document["designs"].values():
-        style = {"can carry": "good", "cannot carry": "bad"}.get(design["verdict"], "dim")
-        why = f": {design['why']}" if design["why"] else ""
-        lines.append((f"  {design['title']:<22} {design['verdict']}{why}", style))
-    for kind, found in document["latency"].items():
-        lines.append((f"  {kind:<26} {latency(found)}", "dim"))
-    lines.append(
-        (f"{requests(document)} in {duration(document['lasted_ns'])}, probe version "
-         f"{document['probe_version']}", "dim")
-    )  # fmt: skip
-    if document["ended"]:
-        lines.append((f"ended early: {short(document['ended'], 300)}; what is marked ? was not seen", "bad"))
-    lines += [(text, "bad") for text in residue_lines(document)]
-    mark, style = MARKS[document["verdict"]]
-    lines.append((f"{mark} {words(document['verdict'])}", style))
-    if document["verdict"] in ("conforming", "usable"):
+    for design in found.designs.values():
+        style = {"can carry": "good", "cannot carry": "bad"}.get(design.verdict, "dim")
+        why = f": {design.why}" if design.why else ""
+        lines.append((f"  {design.title:<22} {design.verdict}{why}", style))
+    lines += [(f"  {kind:<26} {latency(seen)}", "dim") for kind, seen in found.latency.items()]
+    lines.append((f"{requests(found)} in {duration(found.lasted_ns)}, probe version {found.probe_version}", "dim"))
+    if found.ended:
+        lines.append((f"ended early: {short(found.ended, 300)}; what is marked ? was not seen", "bad"))
+    lines += [(text, "bad") for text in residue_lines(found)]
+    mark, style = MARKS[found.verdict]
+    lines.append((f"{mark} {words(found.verdict)}", style))
+    if found.verdict in ("conforming", "usable"):
         lines.append(("a pass bounds the rate of faults; it cannot prove that there are none", "dim"))
     return lines
 
 
-def latency(found: Mapping[str, int]) -> str:
+def latency(seen: Latency) -> str:
     """Quantiles of one kind of request, as far as there were requests enough for them."""
-    told = dict(zip([word for word, _, _ in QUANTILES], quantiles(found), strict=True))
+    told = dict(zip([word for word, _, _ in QUANTILES], quantiles(seen), strict=True))
     known = [f"{word} {value}" for word, value in told.items() if value != TOO_FEW]
     scarce = [word for word, value in told.items() if value == TOO_FEW]
-    return ", ".join([*known, requests(found), *([f"{TOO_FEW} for {scarce[0]}"] if scarce else [])])
+    return ", ".join([*known, requests(seen), *([f"{TOO_FEW} for {scarce[0]}"] if scarce else [])])
 
 
-def quantiles(found: Mapping[str, int]) -> list[str]:
+def quantiles(seen: Latency) -> list[str]:
     """Each of QUANTILES, in its order, or that there were too few requests for it."""
-    return [duration(found[name]) if found["requests"] >= least else TOO_FEW for _, name, least in QUANTILES]
+    return [duration(getattr(seen, name)) if seen.requests >= least else TOO_FEW for _, name, least in QUANTILES]
 
 
-def requests(found: Mapping[str, Any]) -> str:
+def requests(seen: Fingerprint | Latency) -> str:
     """How many there were, for people."""
-    return counted(found["requests"], "request")
+    return counted(seen.requests, "request")
 
 
-def residue_lines(document: Mapping[str, Any]) -> list[str]:
+def residue_lines(found: Fingerprint) -> list[str]:
     """What the probe could not remove."""
-    residue = document["residue"]
-    if not residue["left"] and not residue["reason"]:
+    residue = found.residue
+    if not residue.left and not residue.reason:
         return []
     return [
-        f"not everything was removed ({short(str(residue['reason']), 120)}): look below {residue['prefix']}/ and "
-        f"delete what is there: at least {len(residue['left'])}, unfinished uploads included"
+        f"not everything was removed ({short(residue.reason, 120)}): look below {residue.prefix}/ and "
+        f"delete what is there: at least {len(residue.left)}, unfinished uploads included"
     ]
 
 
-def markdown(documents: Sequence[Mapping[str, Any]]) -> str:
+def markdown(fingerprints: Sequence[Fingerprint]) -> str:
     """One section for each store."""
-    return "\n".join(_section(document) for document in documents)
+    return "\n".join(map(_section, fingerprints))
 
 
-def _section(document: Mapping[str, Any]) -> str:
+def _section(found: Fingerprint) -> str:
     lines = [
-        f"## {_cell(title(document))}: {words(document['verdict'])}", "",
-        f"Probed {document['date_utc']} by {document['client']}, probe version {document['probe_version']}: "
-        f"{requests(document)} in {duration(document['lasted_ns'])}.", "",
+        f"## {_cell(title(found))}: {words(found.verdict)}", "",
+        f"Probed {found.date_utc} by {found.client}, probe version {found.probe_version}: "
+        f"{requests(found)} in {duration(found.lasted_ns)}.", "",
         "| clause | asked | verdict | seen |", "|---|---|---|---|",
     ]  # fmt: skip
-    for clause, found in document["clauses"].items():
-        seen = "; ".join([*sentences(found), *([rate(found)] if rate(found) else [])])
-        mark = MARKS[found["verdict"]][0]
-        lines.append(f"| {clause} | {_cell(found['asks'])} | {mark} {words(found['verdict'])} | {_cell(seen)} |")
+    for name, clause in found.clauses.items():
+        seen = "; ".join([*sentences(clause), *([rate(clause)] if rate(clause) else [])])
+        mark = MARKS[clause.verdict][0]
+        lines.append(f"| {name} | {_cell(clause.asks)} | {mark} {words(clause.verdict)} | {_cell(seen)} |")
     lines += ["", "| design of lock | can this store carry it? | why |", "|---|---|---|"]
-    for design in document["designs"].values():
-        lines.append(f"| {design['title']} | {design['verdict']} | {_cell(design['why'])} |")
-    if document["latency"]:
+    lines += [f"| {each.title} | {each.verdict} | {_cell(each.why)} |" for each in found.designs.values()]
+    if found.latency:
         lines += ["", "| request, sent alone | p50 | p90 | p99 | p99.9 | how many |", "|---|---|---|---|---|---|"]
-        for kind, found in document["latency"].items():
-            lines.append(f"| {kind} | {' | '.join(quantiles(found))} | {found['requests']:,} |")
-    for text in residue_lines(document):
+        lines += [
+            f"| {kind} | {' | '.join(quantiles(seen))} | {seen.requests:,} |" for kind, seen in found.latency.items()
+        ]
+    for text in residue_lines(found):
         lines += ["", text]
-    if document["ended"]:
-        lines += ["", f"Ended early: {_cell(document['ended'])}."]
+    if found.ended:
+        lines += ["", f"Ended early: {_cell(found.ended)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -163,15 +160,15 @@ def _cell(text: str) -> str:
     return short(text, 600).replace("|", "\\|").replace("<", "&lt;")
 
 
-def as_json(document: Mapping[str, Any]) -> str:
+def as_json(found: Fingerprint) -> str:
     """The fingerprint as a file holds it."""
-    return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+    return json.dumps(found.document(), indent=2, ensure_ascii=True) + "\n"
 
 
-def several(documents: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+def several(fingerprints: Sequence[Fingerprint]) -> dict[str, object]:
     """One document for several stores; its verdict is the worst."""
     ranking = ("unsafe", "not_answered", "usable", "conforming")
     return {
-        "verdict": min((document["verdict"] for document in documents), key=ranking.index),
-        "stores": list(documents),
+        "verdict": min((found.verdict for found in fingerprints), key=ranking.index),
+        "stores": [found.document() for found in fingerprints],
     }

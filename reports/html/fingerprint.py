@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from lockref.stores.probe.fingerprint import ClauseAnswer, Fingerprint
 from reports.formats import fingerprint as told
 from reports.formats.text import duration, short
 
@@ -20,7 +21,7 @@ BADGES: Final = {
 _WITNESS: Final = ("request", "mode", "key", "condition", "status", "code", "version", "note")
 
 
-def page_of(documents: Sequence[Mapping[str, Any]]) -> str:
+def page_of(fingerprints: Sequence[Fingerprint]) -> str:
     """The page as text: one file that needs no other and asks for nothing outside."""
     environment = Environment(
         loader=PackageLoader("reports.html", "templates"),
@@ -31,41 +32,44 @@ def page_of(documents: Sequence[Mapping[str, Any]]) -> str:
         lstrip_blocks=True,
     )
     template = environment.get_template("fingerprint.html.j2")
-    parts = [_part(document) for document in documents]
+    parts = [_part(found) for found in fingerprints]
     return template.render(parts=parts, legend=told.LEGEND, witness_head=_WITNESS)
 
 
-def _part(document: Mapping[str, Any]) -> dict[str, Any]:
-    notices = told.residue_lines(document)
-    if document["ended"]:
-        notices.append(f"ended early: {document['ended']}")
+def _part(found: Fingerprint) -> dict[str, Any]:
+    notices = told.residue_lines(found)
+    if found.ended:
+        notices.append(f"ended early: {found.ended}")
     return {
-        "title": told.title(document),
-        "verdict": told.words(document["verdict"]),
-        "mark": told.MARKS[document["verdict"]][0],
-        "style": BADGES[document["verdict"]],
-        "date": document["date_utc"],
-        "client": document["client"],
-        "version": document["probe_version"],
-        "requests": told.requests(document),
-        "lasted": duration(document["lasted_ns"]),
+        "title": told.title(found),
+        "verdict": told.words(found.verdict),
+        "mark": told.MARKS[found.verdict][0],
+        "style": BADGES[found.verdict],
+        "date": found.date_utc,
+        "client": found.client,
+        "version": found.probe_version,
+        "requests": told.requests(found),
+        "lasted": duration(found.lasted_ns),
         "notices": notices,
-        "designs": [each | {"style": BADGES[each["verdict"]]} for each in document["designs"].values()],
-        "clauses": [_clause(name, clause) for name, clause in document["clauses"].items()],
-        "latency": [[kind, *told.quantiles(found), found["requests"]] for kind, found in document["latency"].items()],
+        "designs": [
+            {"title": each.title, "verdict": each.verdict, "why": each.why, "style": BADGES[each.verdict]}
+            for each in found.designs.values()
+        ],
+        "clauses": [_clause(name, clause) for name, clause in found.clauses.items()],
+        "latency": [[kind, *told.quantiles(seen), seen.requests] for kind, seen in found.latency.items()],
     }
 
 
-def _clause(name: str, clause: Mapping[str, Any]) -> dict[str, Any]:
+def _clause(name: str, clause: ClauseAnswer) -> dict[str, Any]:
     return {
         "name": name,
-        "asks": clause["asks"],
-        "verdict": told.words(clause["verdict"]),
-        "mark": told.MARKS[clause["verdict"]][0],
-        "style": BADGES[clause["verdict"]],
+        "asks": clause.asks,
+        "verdict": told.words(clause.verdict),
+        "mark": told.MARKS[clause.verdict][0],
+        "style": BADGES[clause.verdict],
         "seen": told.sentences(clause),
         "rate": told.rate(clause),
-        "witness": [[_shown(row.get(column)) for column in _WITNESS] for row in clause["witness"]],
+        "witness": [[_shown(row.get(column)) for column in _WITNESS] for row in clause.witness],
     }
 
 

@@ -1,4 +1,4 @@
-"""The fingerprint of a store: what a probe found, as a document that can be kept, compared and asked again."""
+"""The fingerprint of a store: what a probe found, as a record that can be kept, compared and asked again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import lockref
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import DESIGNS
-from lockref.stores.probe.fingerprint import FORMAT, FORMAT_VERSION, PROBE_VERSION
+from lockref.stores.probe.fingerprint import FORMAT, FORMAT_VERSION, PROBE_VERSION, Fingerprint
 from scenarios.probe.findings import judged_design, overall
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 QUANTILES: Final = (("p50_ns", 0.50), ("p90_ns", 0.90), ("p99_ns", 0.99), ("p999_ns", 0.999))
 
 
-def document_of(done: Probed, *, name: str = "") -> dict[str, object]:
+def fingerprint_of(done: Probed, *, name: str = "") -> Fingerprint:
     """The fingerprint. Nothing of a credential is in it. name: of a server of ours, with its version."""
     address = done.addresses[0]
-    return {
+    found = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "probe_version": PROBE_VERSION,
@@ -40,6 +40,7 @@ def document_of(done: Probed, *, name: str = "") -> dict[str, object]:
         "latency": {kind: _quantiles(sorted(durations)) for kind, durations in sorted(done.durations.items())},
         "residue": done.residue.facts(),
     }
+    return Fingerprint.model_validate(found)
 
 
 def utc_of(wall_ns: int) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
 from lockref.stores.probe.clauses import CLAUSES, DESIGNS, Verdict
+from lockref.stores.probe.fingerprint import Fingerprint
 from scenarios import interrupts
 
 FIT: Final = 0
@@ -40,39 +41,39 @@ def parse_required(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def unmet(document: Mapping[str, Any], required: Sequence[str]) -> tuple[list[str], list[str]]:
+def unmet(found: Fingerprint, required: Sequence[str]) -> tuple[list[str], list[str]]:
     """What is required and refuted, and what is required and not answered, in words."""
     refuted, open_ = [], []
     for name in required:
         if name in DESIGNS:
-            design = document["designs"][name]
-            told = f"{design['title']}: {design['why']}"
-            if design["verdict"] == "cannot carry":
+            design = found.designs[name]
+            told = f"{design.title}: {design.why}"
+            if design.verdict == "cannot carry":
                 refuted.append(told)
-            elif design["verdict"] != "can carry":
+            elif design.verdict != "can carry":
                 open_.append(told)
             continue
-        verdict = document["clauses"][name]["verdict"]
+        verdict = found.clauses[name].verdict
         told = f"{name}: {verdict.replace('_', ' ')}"
         if verdict in (Verdict.UNSAFE, Verdict.UNSUPPORTED):
             refuted.append(told)
-        elif verdict == Verdict.NOT_ANSWERED:
+        elif verdict is Verdict.NOT_ANSWERED:
             open_.append(told)
     return refuted, open_
 
 
 def exit_code(
-    document: Mapping[str, Any], required: Sequence[str] = (), *, is_gone: bool = False, is_interrupted: bool = False
+    found: Fingerprint, required: Sequence[str] = (), *, is_gone: bool = False, is_interrupted: bool = False
 ) -> int:
     """The code for one store. is_gone: it stopped answering, or never did. is_interrupted: by a signal."""
     if is_interrupted:
         return interrupts.EXIT_CODE
     if required:
-        refuted, open_ = unmet(document, required)
+        refuted, open_ = unmet(found, required)
         return UNSAFE if refuted else NOT_ANSWERED if open_ else FIT
-    if document["verdict"] == Verdict.UNSAFE:
+    if found.verdict is Verdict.UNSAFE:
         return UNSAFE
     if is_gone:
         return BackendUnavailable.exit_code
     # A store without conditional writes is not unsafe: it says so. It carries no lock all the same.
-    return NOT_ANSWERED if document["verdict"] in (Verdict.NOT_ANSWERED, Verdict.UNSUPPORTED) else FIT
+    return NOT_ANSWERED if found.verdict in (Verdict.NOT_ANSWERED, Verdict.UNSUPPORTED) else FIT

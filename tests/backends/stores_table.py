@@ -18,7 +18,7 @@ from lockref.runtime import NS_PER_S
 from reports.formats.fingerprint import MARKS
 from scenarios.backends import BACKENDS, start_backend
 from scenarios.backends.further import FURTHER, started_further
-from scenarios.probe.fingerprint import document_of
+from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.run import FOR_NS_DEFAULT, probe
 
@@ -62,7 +62,7 @@ def probed(name: str, uri: str = "", *, for_ns: int = FOR_NS_DEFAULT) -> dict[st
         if not uri:
             start = started_further if name in FURTHER else start_backend
             uri = stack.enter_context(start(name)).uri
-        return dict(document_of(probe(addresses_of(uri), for_ns=for_ns), name=name))
+        return fingerprint_of(probe(addresses_of(uri), for_ns=for_ns), name=name).document()
 
 
 def main(arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ from botocore.config import Config
 
 from lockref.clouds.uri import parse_store_uri
 from lockref.runtime import NS_PER_S
-from scenarios.probe.fingerprint import document_of
+from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.run import probe
 from tests.backends.conftest import on
@@ -21,7 +21,7 @@ LOCKS = ("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C16", "C18", "C19", "C20", "
 
 def probed(uri: str, *only: str, rounds: int = 4) -> dict[str, Any]:
     """The fingerprint. Rounds end the probe, not its time."""
-    return document_of(probe(addresses_of(uri), for_ns=200 * NS_PER_S, rounds=rounds, only=only))
+    return fingerprint_of(probe(addresses_of(uri), for_ns=200 * NS_PER_S, rounds=rounds, only=only)).document()
 
 
 def verdicts(told: dict[str, Any], *clauses: str) -> set[str]:

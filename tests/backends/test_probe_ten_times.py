@@ -12,7 +12,7 @@ from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from scenarios.backends import BACKENDS, backend_status, start_backend
 from scenarios.backends.further import FURTHER, started_further, started_gateways
-from scenarios.probe.fingerprint import document_of
+from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.questions.stopped_node import Node
 from scenarios.probe.run import probe
@@ -29,7 +29,7 @@ GOOD = {"ministack", "azurite", "dynalite", "localstack", "seaweedfs", "fake-gcs
 def asked(uri: str, *only: str, rounds: int = 8, endpoints: tuple[str, ...] = (), node: Node | None = None) -> Any:
     """The fingerprint; rounds end it, not its time."""
     done = probe(addresses_of(uri, endpoints), for_ns=300 * NS_PER_S, rounds=rounds, only=only, node=node)
-    return document_of(done)
+    return fingerprint_of(done).document()
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from lockref.cli.main import run
+from lockref.stores.probe.fingerprint import Fingerprint
 from reports.comparison.comparison import Cell, Row, compare
 from reports.comparison.differences import (
     Interval,
@@ -313,26 +314,34 @@ def test_a_client_that_was_never_served_is_warned_of_before_any_fact():
     assert told_of[1] == "clients: 8 | 16"
 
 
-def fingerprint(endpoint: str, **verdicts: str) -> dict[str, Any]:
-    """As `lockref probe` writes it: one race, two questions, one kind of request."""
-    races = {"C2": {"rounds": 300, "faulty": 40 if verdicts["C2"] == "unsafe" else 0}}
-    return {
+def fingerprint(endpoint: str, *, rounds: int = 300, requests: int = 50, **verdicts: str) -> Fingerprint:
+    """As `lockref probe` writes it: one race (C2), two questions, one kind of request."""
+    faulty = 40 if verdicts["C2"] == "unsafe" else 0
+    races = {"C2": {"rounds": rounds, "faulty": faulty, "low": 0.0, "high": 1.0}}
+    nothing = {"unsafe": [], "deviations": [], "unsupported": [], "not_answered": [], "witness": [], "facts": {}}
+    return Fingerprint.model_validate({
+        "probe_version": 1, "client": "lockref", "date_utc": "2026-01-31T12:00:00Z", "lasted_ns": 1, "requests": 50,
         "store": {"scheme": "s3", "container": "lake", "endpoint": endpoint, "servers": ["x"]},
-        "probe_version": 1,
-        "verdict": "unsafe",
-        "designs": {"cas": {"title": "compare-and-swap", "verdict": "can carry"}},
+        "ended": "", "verdict": "unsafe", "residue": {"prefix": "x", "left": [], "reason": ""},
+        "designs": {"cas": {"title": "compare-and-swap", "verdict": "can carry", "why": "", "needs": ["C2"]}},
         "clauses": {
-            name: {"verdict": verdict, "asks": "", "rate": races.get(name)} for name, verdict in verdicts.items()
+            name: nothing | {"verdict": verdict, "question": 1, "asks": "", "rate": races.get(name)}
+            for name, verdict in verdicts.items()
         },
-        "latency": {"create": {"requests": 50, "p50_ns": 2_000_000, "p99_ns": 9_000_000}},
-    }
+        "latency": {
+            "create": {
+                "requests": requests, "p50_ns": 2_000_000, "p90_ns": 5_000_000, "p99_ns": 9_000_000,
+                "p999_ns": 9_000_001, "max_ns": 9_000_002,
+            },
+        },
+    })  # fmt: skip
 
 
 def test_stores_stand_side_by_side_by_their_fingerprints():
     """A race is told apart by its rounds, a question by its answer; what was not answered says nothing."""
     one = fingerprint("http://a", C2="conforming", C4="conforming", C8="not_answered")
     other = fingerprint("http://b", C2="unsafe", C4="usable", C8="conforming")
-    subjects = [fingerprint_subject(document, Path(name)) for name, document in (("a", one), ("b", other))]
+    subjects = [fingerprint_subject(found, Path(name)) for name, found in (("a", one), ("b", other))]
     found = compare(subjects)
     second = {row.name: row.cells[1] for row in found.rows}
     assert (second["C2"].apart, second["C2"].is_better, second["C2"].judged) == ("apart", False, 300)
@@ -348,9 +357,7 @@ def test_stores_stand_side_by_side_by_their_fingerprints():
 
 def test_the_latency_of_many_requests_has_its_99th_percentile():
     """Two hundred are enough for it, and each figure is the one of that name."""
-    document = fingerprint("http://a", C2="conforming")
-    document["latency"]["create"] |= {"requests": 200, "p90_ns": 5_000_000}
-    figures = fingerprint_subject(document, Path("a")).figures
+    figures = fingerprint_subject(fingerprint("http://a", requests=200, C2="conforming"), Path("a")).figures
     assert {figure.name: once(figure.drawn, STRETCHES) for figure in figures} == {
         "create, median": 2_000_000,
         "create, 99 %": 9_000_000,
@@ -360,9 +367,7 @@ def test_the_latency_of_many_requests_has_its_99th_percentile():
 
 def test_a_race_of_which_no_round_was_judged_is_no_share():
     """Its verdict is the whole answer, as of a question that is asked once."""
-    document = fingerprint("http://a", C2="not_answered")
-    document["clauses"]["C2"]["rate"] = {"rounds": 0, "faulty": 0}
-    share = fingerprint_subject(document, Path("a")).shares["C2"]
+    share = fingerprint_subject(fingerprint("http://a", rounds=0, C2="not_answered"), Path("a")).shares["C2"]
     assert (share.is_asked_once, share.judged) == (True, 0)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.runtime import NS_PER_S
-from scenarios.probe.fingerprint import document_of
+from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.run import probe
 from scenarios.probe.steps import most_requests
@@ -36,7 +36,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def probed(uri: str, *only: str) -> dict[str, Any]:
     """The fingerprint of a store, of those clauses alone."""
-    return document_of(probe(addresses_of(uri), for_ns=100 * NS_PER_S, rounds=4, only=only))
+    return fingerprint_of(probe(addresses_of(uri), for_ns=100 * NS_PER_S, rounds=4, only=only)).document()
 
 
 def verdicts(document: dict[str, Any]) -> dict[str, str]:
@@ -152,7 +152,7 @@ def test_two_endpoints_of_two_stores_are_found_out() -> None:
     with serving(one) as first, serving(other) as second:
         endpoint = second.partition("endpoint=")[2]
         done = probe(addresses_of(first, [endpoint]), for_ns=100 * NS_PER_S, rounds=4, only=("C1", "C16", "C21"))
-    told = document_of(done)
+    told = fingerprint_of(done).document()
     assert told["clauses"]["C1"]["verdict"] == "conforming"
     assert told["clauses"]["C16"]["verdict"] == "unsafe"
     assert told["clauses"]["C21"]["verdict"] == "unsafe"

@@ -9,7 +9,7 @@ import pytest
 
 from lockref.runtime import NS_PER_S
 from scenarios.probe import gate
-from scenarios.probe.fingerprint import document_of
+from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.run import Probed, probe
 from tests.conditional_server import Bucket, serving
@@ -37,7 +37,7 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 def probed(uri: str, *only: str, rounds: int = 4, endpoints: tuple[str, ...] = ()) -> tuple[dict[str, Any], Probed]:
     """The fingerprint, of those clauses alone; rounds end it, not the time."""
     done = probe(addresses_of(uri, endpoints), for_ns=200 * NS_PER_S, rounds=rounds, only=only)
-    return document_of(done), done
+    return fingerprint_of(done).document(), done
 
 
 def endpoint_of(uri: str) -> str:
@@ -56,10 +56,10 @@ def endpoint_of(uri: str) -> str:
 def test_a_lie_breaks_its_clauses_and_no_others(server: type[Bucket], broken: set[str], kept: set[str]) -> None:
     """M16, A2: exit 1; what the server keeps is not spoilt by what it does not."""
     with serving(server()) as uri:
-        told, _ = probed(uri, *broken, *kept)
+        told, done = probed(uri, *broken, *kept)
     seen = {clause: told["clauses"][clause]["verdict"] for clause in (*broken, *kept)}
     assert seen == dict.fromkeys(broken, "unsafe") | dict.fromkeys(kept, "conforming"), told["clauses"]
-    assert gate.exit_code(told) == 1
+    assert gate.exit_code(fingerprint_of(done)) == 1
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_a_lie_breaks_its_clauses_and_no_others(server: type[Bucket], broken: se
 def test_a_completion_that_ignores_a_header_is_told_of_and_spoils_no_lock(ignores: str, verdict: str) -> None:
     """C13: an upload's last request answers for itself; `--require C13` is exit 1, a lock by plain writes is not."""
     with serving(Multipart(ignores=ignores)) as uri:
-        told, _ = probed(uri, "C1", "C13")
+        told, done = probed(uri, "C1", "C13")
     assert told["clauses"]["C13"]["verdict"] == verdict
     assert told["clauses"]["C1"]["verdict"] == "conforming"
     assert told["verdict"] == "not_answered", "no clause of a lock is refuted"
-    assert gate.exit_code(told, ["C13"]) == (1 if ignores else 0)
+    assert gate.exit_code(fingerprint_of(done), ["C13"]) == (1 if ignores else 0)
 
 
 @pytest.mark.parametrize(("put_as", "get_as"), [("{}", "{}"), ('W/"{}"', 'W/"{}"'), ('"{}"', 'W/"{}"'), ("{}", '"{}"')])
@@ -92,10 +92,10 @@ def test_old_reads_by_one_of_two_endpoints_are_found() -> None:
     good = Bucket()
     old = Bucket(flaw="old reads", only="/read-", objects=good.objects, before=good.before, mutex=good.mutex)
     with serving(good) as first, serving(old) as second:
-        told, _ = probed(first, "C1", "C21", endpoints=(endpoint_of(second),))
+        told, done = probed(first, "C1", "C21", endpoints=(endpoint_of(second),))
     assert told["clauses"]["C21"]["verdict"] == "unsafe"
     assert told["clauses"]["C21"]["unsafe"][0].startswith("endpoint 2 shows what was there before")
-    assert gate.exit_code(told) == 1
+    assert gate.exit_code(fingerprint_of(done)) == 1
 
 
 def test_several_endpoints_of_one_good_store_conform() -> None:
@@ -116,11 +116,11 @@ def test_several_endpoints_of_one_good_store_conform() -> None:
 def test_a_race_that_leaks_now_and_then_is_never_called_conforming(seed: int) -> None:
     """M17 at 5 %: ten servers, ten times unsafe; a race of theirs that was clean by luck is not told apart."""
     with serving(LeakyNowAndThen(seed=seed)) as uri:
-        told, _ = probed(uri, "C1", "C2", "C3", "C4", rounds=60)
+        told, done = probed(uri, "C1", "C2", "C3", "C4", rounds=60)
     seen = [told["clauses"][clause]["verdict"] for clause in ("C2", "C3")]
     assert "unsafe" in seen
     assert "conforming" not in seen, told["clauses"]
-    assert gate.exit_code(told) == 1
+    assert gate.exit_code(fingerprint_of(done)) == 1
 
 
 def test_a_clock_that_is_off_is_told_in_seconds() -> None:
@@ -156,10 +156,10 @@ def test_a_policy_that_demands_conditions_hinders_no_lock(server: Callable[[], B
     bucket = server()
     asked = ("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C16", "C18", "C19", "C20", "C21", "C23")
     with serving(bucket) as uri:
-        told, _ = probed(uri, *asked)
+        told, done = probed(uri, *asked)
     assert told["designs"]["cas"]["verdict"] == "can carry", told["designs"]
     assert told["designs"]["fencing"]["verdict"] == "can carry"
-    assert gate.exit_code(told, ["cas", "create"]) == 0
+    assert gate.exit_code(fingerprint_of(done), ["cas", "create"]) == 0
     assert bucket.objects == {}
     assert told["residue"]["left"] == []
 
@@ -191,8 +191,8 @@ def test_a_store_that_refuses_conditions_honestly_is_unsupported() -> None:
     """Neither unsafe nor silent: it takes every write without a condition, and says that it knows none."""
     asked = ("C1", "C2", "C3", "C4", "C5", "C6", "C18", "C20", "C23")
     with serving(NoConditions()) as uri:
-        told, _ = probed(uri, *asked)
+        told, done = probed(uri, *asked)
     assert {clause: told["clauses"][clause]["verdict"] for clause in asked} == dict.fromkeys(asked, "unsupported")
     assert told["verdict"] == "unsupported"
-    assert gate.exit_code(told) == 3
-    assert gate.exit_code(told, ("cas",)) == 1
+    assert gate.exit_code(fingerprint_of(done)) == 3
+    assert gate.exit_code(fingerprint_of(done), ("cas",)) == 1

@@ -17,7 +17,7 @@ from lockref.stores.probe.clauses import CLAUSES
 from lockref.words import Outcome
 from scenarios.probe import gate
 from scenarios.probe.exchange import WireStore
-from scenarios.probe.fingerprint import document_of
+from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of, open_endpoint
 from scenarios.probe.run import probe
 from scenarios.probe.session import wrong_after
@@ -35,8 +35,8 @@ def asked(server: Bucket, *only: str, rounds: int = 4) -> tuple[dict[str, Any], 
     """The fingerprint, of those clauses alone, and the exit code; rounds end it, not the time."""
     with serving(server) as uri:
         done = probe(addresses_of(uri), for_ns=200 * NS_PER_S, rounds=rounds, only=only)
-    document = document_of(done)
-    return document, gate.exit_code(document, is_gone=done.is_gone)
+    found = fingerprint_of(done)
+    return found.document(), gate.exit_code(found, is_gone=done.is_gone)
 
 
 def test_deletes_that_remove_nothing_are_told_as_residue() -> None:

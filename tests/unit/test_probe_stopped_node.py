@@ -10,7 +10,7 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.runtime import NS_PER_S
-from scenarios.probe.fingerprint import document_of
+from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.questions.stopped_node import Node
 from scenarios.probe.run import probe
@@ -63,7 +63,7 @@ def asked_of(lies: str, node: Node) -> dict[str, Any]:
         done = probe(addresses_of(first, [endpoint]), for_ns=100 * NS_PER_S, rounds=4, only=("C1", "C17"), node=node)
     assert not stopped.exists(), "the node was started again"
     assert not [key for key in shared if "forgotten" not in key]
-    return dict(document_of(done)["clauses"]["C17"])  # type: ignore[index]
+    return dict(fingerprint_of(done).document()["clauses"]["C17"])
 
 
 BY_FILE = Node(stop="touch stopped", start="rm stopped")

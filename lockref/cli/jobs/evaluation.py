@@ -128,10 +128,10 @@ class _Asked:
         return found, worst(codes)
 
     def _probed(self, store: str, folder: RunFolder) -> tuple[dict[str, Any], int]:
-        document, code = probed(self.console, store, (), for_ns=self.probing_ns, rounds=self.rounds, required=[])
-        write_atomically(folder.path / "fingerprint.json", as_json(document))
-        write_atomically(folder.path / "fingerprint.html", page_of([document]))
-        return document, code
+        seen, code = probed(self.console, store, (), for_ns=self.probing_ns, rounds=self.rounds, required=[])
+        write_atomically(folder.path / "fingerprint.json", as_json(seen))
+        write_atomically(folder.path / "fingerprint.html", page_of([seen]))
+        return seen.document(), code
 
     def _contended(self, store: str, scenario: Scenario, folder: RunFolder, crowd: int | None) -> _Contended:
         done = contend_on(

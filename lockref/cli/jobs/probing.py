@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
 from lockref.errors import BackendUnavailable, ConfigError
@@ -14,7 +14,7 @@ from reports.formats.exit_codes import worst
 from reports.html.fingerprint import page_of
 from scenarios.backends import is_started_here, require_objects, start_backend
 from scenarios.probe import gate
-from scenarios.probe.fingerprint import document_of
+from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.questions.stopped_node import node_of
 from scenarios.probe.run import probe
@@ -22,6 +22,7 @@ from scenarios.probe.steps import most_requests
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
+    from lockref.stores.probe.fingerprint import Fingerprint
     from scenarios.probe.questions.stopped_node import Node
 
 
@@ -55,19 +56,19 @@ def probe_stores(
         require_objects(store)
     if dry_run:
         return _dry_run(console, stores, endpoints, rounds, node)
-    documents, codes = [], []
+    fingerprints, codes = [], []
     for store in stores:
-        document, code = probed(console, store, endpoints, for_ns=for_ns, rounds=rounds, required=required, node=node)
-        documents.append(document)
+        found, code = probed(console, store, endpoints, for_ns=for_ns, rounds=rounds, required=required, node=node)
+        fingerprints.append(found)
         codes.append(code)
-        if output is not None and document["requests"]:
-            _write(console, output, told.as_json(document))
+        if output is not None and found.requests:
+            _write(console, output, told.as_json(found))
     if markdown is not None:
-        _write(console, markdown, told.markdown(documents))
+        _write(console, markdown, told.markdown(fingerprints))
     if page is not None:
-        _write(console, page, page_of(documents))
+        _write(console, page, page_of(fingerprints))
     if console.as_json:
-        console.document(documents[0] if len(documents) == 1 else told.several(documents))
+        console.document(fingerprints[0].document() if len(fingerprints) == 1 else told.several(fingerprints))
     return worst(codes)
 
 
@@ -80,7 +81,7 @@ def probed(
     rounds: int,
     required: Sequence[str],
     node: Node | None = None,
-) -> tuple[dict[str, Any], int]:
+) -> tuple[Fingerprint, int]:
     """Probe one store and tell of it: the fingerprint, and the exit code."""
     with contextlib.ExitStack() as stack:
         uri, name = store, ""
@@ -88,18 +89,18 @@ def probed(
             running = stack.enter_context(start_backend(store))
             uri, name = running.uri, f"{running.name} {running.version}"
         done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node, progress=console.progress)
-    document = document_of(done, name=name)
-    code = gate.exit_code(document, required, is_gone=done.is_gone, is_interrupted=done.is_interrupted)
+    found = fingerprint_of(done, name=name)
+    code = gate.exit_code(found, required, is_gone=done.is_gone, is_interrupted=done.is_interrupted)
     if not done.is_reached and not console.as_json and code == BackendUnavailable.exit_code:
         raise BackendUnavailable(done.ended)
-    for text, style in told.terminal_lines(document):
+    for text, style in told.terminal_lines(found):
         console.say(text, style=style)
-    refuted, open_ = gate.unmet(document, required)
+    refuted, open_ = gate.unmet(found, required)
     for text in refuted:
         console.say(f"required, and not so: {text}", style="bad")
     for text in open_:
         console.say(f"required, and not answered: {text}", style="bad")
-    return document, code
+    return found, code
 
 
 def _dry_run(console: Console, stores: Sequence[str], endpoints: Sequence[str], rounds: int, node: Node | None) -> int:

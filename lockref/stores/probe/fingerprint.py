@@ -6,11 +6,10 @@ today asks another one, the old verdict answers it no more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError
 from lockref.stores.probe.clauses import CLAUSES, DESIGNS, Condition, Verdict
@@ -24,48 +23,69 @@ FORMAT_VERSION: Final = 1
 PROBE_VERSION: Final = 3
 """Rises with every change of what the probe asks or how it judges."""
 
+Read = Annotated[Verdict, Field(strict=False)]
+"""A verdict, which the document has as its word."""
+
 
 class _Part(BaseModel):
-    """What every reader of a fingerprint relies on; more may be there."""
+    """What every reader of a fingerprint relies on; more may be there, and is kept."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
 
-class _Store(_Part):
+class ProbedStore(_Part):
+    """Which store. endpoints: those that were asked. servers: by their own `Server` headers. name: of one of ours."""
+
     scheme: str
     container: str
     endpoint: str | None
+    name: str = ""
+    endpoints: list[str] = []
     servers: list[str]
 
 
-class _Design(_Part):
+class DesignAnswer(_Part):
+    """Can the store carry locks of one design? verdict: "can carry", "cannot carry" or "not answered"."""
+
     title: str
     verdict: str
     why: str
     needs: list[str]
 
 
-class _Rate(_Part):
+class Rate(_Part):
+    """How often a race went wrong.
+
+    share: of faulty rounds; None where no round could be judged. low, high: its bounds at 95 %.
+    races: the counts of each.
+    """
+
     rounds: int
     faulty: int
+    share: float | None = None
     low: float
     high: float
+    races: list[dict[str, Any]] = []
 
 
-class _Clause(_Part):
-    verdict: Literal["conforming", "usable", "unsafe", "unsupported", "not_answered"]
+class ClauseAnswer(_Part):
+    """One clause. question: the version of what was asked. The lists hold sentences; witness: the requests."""
+
+    verdict: Read
     question: int
     asks: str
     unsafe: list[str]
     deviations: list[str]
     unsupported: list[str]
     not_answered: list[str]
-    rate: _Rate | None
+    rate: Rate | None
     witness: list[dict[str, Any]]
     facts: dict[str, Any]
 
 
-class _Latency(_Part):
+class Latency(_Part):
+    """Requests of one kind, each sent alone. Times in nanoseconds."""
+
     requests: int
     p50_ns: int
     p90_ns: int
@@ -74,22 +94,47 @@ class _Latency(_Part):
     max_ns: int
 
 
-class _Document(_Part):
+class Residue(_Part):
+    """What the probe could not remove below its prefix.
+
+    requests: how many the cleaning took. left: keys. reason: why; "" where all is gone.
+    """
+
+    prefix: str
+    requests: int = 0
+    left: list[str]
+    reason: str
+
+
+class Fingerprint(_Part):
+    """What a probe found of one store.
+
+    client: who asked. date_utc: when the probe began, as `2026-01-31T12:00:00Z`. lasted_ns: how long it took. requests:
+    how many were sent. ended: why it ended early, or "". designs: by name. clauses: by id. latency: by kind of request.
+    """
+
+    format: str = FORMAT
+    format_version: int = FORMAT_VERSION
     probe_version: int
-    store: _Store
+    lockref: str = ""
     client: str
+    store: ProbedStore
     date_utc: str
     lasted_ns: int
     requests: int
     ended: str
-    verdict: Literal["conforming", "usable", "unsafe", "unsupported", "not_answered"]
-    designs: dict[str, _Design]
-    clauses: dict[str, _Clause]
-    latency: dict[str, _Latency]
-    residue: dict[str, Any]
+    verdict: Read
+    designs: dict[str, DesignAnswer]
+    clauses: dict[str, ClauseAnswer]
+    latency: dict[str, Latency]
+    residue: Residue
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document that `lockref probe --output` writes."""
+        return self.model_dump(mode="json")
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> Fingerprint:
     """A fingerprint from a file; a clause whose question has changed since is not answered in it any more.
 
     Errors: ConfigError for a file that is none, or of a format that this version does not read.
@@ -110,51 +155,52 @@ def load(path: Path) -> dict[str, Any]:
             "probe again"
         )
     try:
-        _Document.model_validate(found)
+        read = Fingerprint.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"the fingerprint {path} is damaged at {place}: {first['msg']}; probe again") from None
-    return _asked_today(found)
+    for design in DESIGNS:
+        if design not in read.designs:
+            raise ConfigError(f"the fingerprint {path} is damaged at designs.{design}: Field required; probe again")
+    return _asked_today(read)
 
 
-def _unanswered(condition: Condition) -> dict[str, Any]:
+def _unanswered(condition: Condition) -> ClauseAnswer:
     """A clause that another version of the probe answered, as the probe of today writes one that nobody answered."""
-    why = "asked by another version of the probe; probe again"
-    return {
-        "verdict": Verdict.NOT_ANSWERED.value, "question": condition.question, "asks": condition.words, "unsafe": [],
-        "deviations": [], "unsupported": [], "not_answered": [why], "rate": None, "witness": [], "facts": {},
-    }  # fmt: skip
+    return ClauseAnswer(
+        verdict=Verdict.NOT_ANSWERED, question=condition.question, asks=condition.words, unsafe=[],
+        deviations=[], unsupported=[], not_answered=["asked by another version of the probe; probe again"], rate=None,
+        witness=[], facts={},
+    )  # fmt: skip
 
 
-def _asked_today(found: dict[str, Any]) -> dict[str, Any]:
-    """The document with the verdicts that still answer today's questions, and what follows from them."""
-    clauses: dict[str, Any] = {}
+def _asked_today(found: Fingerprint) -> Fingerprint:
+    """The fingerprint with the verdicts that still answer today's questions, and what follows from them."""
+    clauses: dict[str, ClauseAnswer] = {}
     outdated = set()
     for clause, condition in CLAUSES.items():
-        told = found["clauses"].get(clause)
-        if told is None or told["question"] != condition.question or found["probe_version"] != PROBE_VERSION:
+        told = found.clauses.get(clause)
+        if told is None or told.question != condition.question or found.probe_version != PROBE_VERSION:
             outdated.add(clause)
             told = _unanswered(condition)
         clauses[clause] = told
     core = [clause for clause, condition in CLAUSES.items() if condition.is_core]
-    designs = {name: dict(design) for name, design in found["designs"].items()}
-    for design in designs.values():
-        if lost := [clause for clause in design["needs"] if clause in outdated]:
-            design |= {"verdict": "not answered", "why": f"{', '.join(lost)}: asked by another version of the probe"}
-    verdict = Verdict(found["verdict"])
+    designs = {name: found.designs[name] for name in DESIGNS}
+    for name, design in designs.items():
+        if lost := [clause for clause in design.needs if clause in outdated]:
+            why = f"{', '.join(lost)}: asked by another version of the probe"
+            designs[name] = design.model_copy(update={"verdict": "not answered", "why": why})
+    verdict = found.verdict
     if outdated & set(core):
-        is_unsafe = any(clauses[clause]["verdict"] == Verdict.UNSAFE for clause in core)
+        is_unsafe = any(clauses[clause].verdict is Verdict.UNSAFE for clause in core)
         verdict = Verdict.UNSAFE if is_unsafe else Verdict.NOT_ANSWERED
-    return found | {
-        "clauses": clauses, "designs": {name: designs[name] for name in DESIGNS}, "verdict": verdict.value,
-        "store": dict(found["store"]),
-    }  # fmt: skip
+    return found.model_copy(update={"clauses": clauses, "designs": designs, "verdict": verdict})
 
 
-def require_for(found: Mapping[str, Any], address: StoreAddress, *, path: Path) -> None:
+def require_for(found: Fingerprint, address: StoreAddress, *, path: Path) -> None:
     """Errors: ConfigError where the fingerprint is of another store than `address`."""
-    named = {key: found["store"].get(key) for key in address.store()}
+    named = {key: getattr(found.store, key, None) for key in address.store()}
     if named != address.store():
         raise ConfigError(
             f"the fingerprint {path} is of {named['scheme']}://{named['container']}"
