@@ -15,11 +15,11 @@ from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS
 from lockref.storage.config import timing_faults
+from scenarios.definition.client_profile import ClientProfile
 from scenarios.definition.faults import rates_of
 from scenarios.definition.mixture import Mixture
 from scenarios.definition.schema import Lock, Scenario, Work
 from scenarios.definition.units import Drawn
-from scenarios.workloads.client_profile import ClientProfile
 from sim.kernel.streams import stream
 
 

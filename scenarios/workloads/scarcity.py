@@ -7,7 +7,7 @@ from typing import Any
 
 from lockref.errors import LockError
 from lockref.runtime import Runtime, Task
-from scenarios.workloads.client_profile import ClientProfile
+from scenarios.definition.client_profile import ClientProfile
 
 
 class NoThread(LockError, RuntimeError):

@@ -23,6 +23,7 @@ from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
+from scenarios.definition.client_profile import ClientProfile
 from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.mixture import Mixture, node_options
@@ -30,7 +31,7 @@ from scenarios.definition.schema import DeclaredNode, Scenario
 from scenarios.definition.units import Chooser
 from scenarios.workloads import DELTA_LOG, RESOURCES
 from scenarios.workloads.client import Client
-from scenarios.workloads.client_profile import ClientProfile, forked_child
+from scenarios.workloads.cycles import forked_child
 from scenarios.workloads.delta.committer import Committer
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.log_service import DeltaLogService

@@ -13,12 +13,13 @@ from lockref.lab.recording import host_stamp
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_MS, ThreadRuntime
 from lockref.words import Outcome
+from scenarios.definition.client_profile import ClientProfile
 from scenarios.definition.units import constant
 from scenarios.workloads.client import ASKS, Client
-from scenarios.workloads.client_profile import ClientProfile, closes, loop, reentrant, relock, tasks_of, work_under_lock
-from scenarios.workloads.client_profile import run_clients as run_together
 from scenarios.workloads.commit_log import CommitLog
 from scenarios.workloads.counter import Counter
+from scenarios.workloads.cycles import closes, loop, reentrant, relock, tasks_of, work_under_lock
+from scenarios.workloads.cycles import run_clients as run_together
 from scenarios.workloads.register import FencedRegister
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, LocalChannel, ResourceHost, Write
 from scenarios.workloads.scarcity import NoThread, runtime_for

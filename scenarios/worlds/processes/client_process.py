@@ -21,10 +21,11 @@ from lockref.ports import PortKind
 from lockref.provider import LockContext, LockProvider, LockSettings
 from lockref.runtime import Runtime
 from lockref.stores.port import ObjectStore
+from scenarios.definition.client_profile import ClientProfile
 from scenarios.definition.schema import Scenario
 from scenarios.definition.units import Chooser
 from scenarios.workloads.client import ASKS, Client, ClientsListener
-from scenarios.workloads.client_profile import ClientProfile, run_clients, tasks_of
+from scenarios.workloads.cycles import run_clients, tasks_of
 from scenarios.workloads.resource import Protected
 from scenarios.workloads.scarcity import runtime_for
 

@@ -8,32 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from lockref.runtime import Event, Task
-from scenarios.definition.units import Chooser, Drawn
+from scenarios.definition.client_profile import ClientProfile
+from scenarios.definition.units import Chooser
 from scenarios.workloads.client import Client
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientProfile:
-    """What one client does; see `scenarios.definition.schema.Work`. Durations in nanoseconds.
-
-    last_start_ns: on the client's monotonic clock, counted from its first
-        moment: no cycle begins later, and no wait lasts longer.
-    refused_threads: how many threads its lock is denied before it gets one.
-    """
-
-    start: Drawn
-    cycles: Drawn
-    think: Drawn
-    hold: Drawn
-    writes: Drawn
-    wait: Drawn
-    last_start_ns: int
-    refused_threads: int = 0
-
 
 Together = Callable[[Sequence[Client], ClientProfile, Sequence[Chooser]], None]
 """What several clients of one process do together; a stream for each."""

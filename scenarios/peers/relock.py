@@ -1,6 +1,6 @@
 """Write down, with digests, every package that the environment of a server or a peer gets.
 
-Run `python -m scenarios.backends.relock` after a change to the pins. A server's
+Run `python -m scenarios.peers.relock` after a change to the pins. A server's
 own version is not enough: more than one published version has stopped starting
 because a package below it moved on. The files hold for every Python from the
 server's oldest on, and for every platform.
