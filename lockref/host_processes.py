@@ -52,6 +52,14 @@ def has_ended(named: str, proc: Path = PROC) -> bool:
     return bool(now) and now != started
 
 
+def is_of_this_place(named: str, proc: Path = PROC) -> bool:
+    """True if `mark` named a process of this boot and these namespaces so: `has_ended` knows whether it lives.
+
+    named, proc: as for `has_ended`.
+    """
+    return bool(place := _place(proc)) and named.split(_SEPARATOR)[:-2] == place
+
+
 def _place(proc: Path) -> list[str]:
     """Boot and namespaces: processes with equal ones read numbers and start times alike. [] if they are not told."""
     try:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lockref.errors import CapabilityMissing
+from lockref.temporary_folders import owned_folder
 from reports.account import judged_history
 from reports.checks.verdicts import counted
 from reports.formats.results import Results, load_results
@@ -105,12 +105,12 @@ def _analysed(
 @contextmanager
 def _histories(parts: Sequence[Part]) -> Iterator[list[Path]]:
     """The folders to read; of an unfinished run a copy of what it recorded, so that its own folder stays as it is."""
-    with TemporaryDirectory(prefix="lockref-") as copies:
+    with owned_folder("report") as copies:
         folders = []
         for number, part in enumerate(parts):
             folder = part.folder
             if is_unfinished(folder):
-                folder = Path(copies) / str(number)
+                folder = copies / str(number)
                 events, runs, _ = load_history(part.folder)
                 write_history(folder, events, runs)
             folders.append(folder)

@@ -18,6 +18,7 @@ import click
 
 import lockref
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError, did_you_mean
+from lockref.temporary_folders import sweep
 from scenarios import interrupts
 from scenarios.supervised import supervised
 
@@ -98,6 +99,8 @@ def cli(ctx: click.Context, color: str, quiet: bool) -> None:
     Start with `lockref demo`.
     """
     ctx.obj = {"color": color, "quiet": quiet}
+    for line in sweep().lines():
+        click.echo(f"lockref: {line}", err=True)
 
 
 def _fail(message: str, code: int) -> int:

@@ -115,14 +115,21 @@ def requests(seen: Fingerprint | Latency) -> str:
 
 
 def residue_lines(found: Fingerprint) -> list[str]:
-    """What the probe could not remove."""
+    """What the probe could not remove, and what it found of others."""
     residue = found.residue
-    if not residue.left and not residue.reason:
-        return []
-    return [
-        f"not everything was removed ({short(residue.reason, 120)}): look below {residue.prefix}/ and "
-        f"delete what is there: at least {len(residue.left)}, unfinished uploads included"
-    ]
+    lines = []
+    if residue.left or residue.reason:
+        lines.append(
+            f"not everything was removed ({short(residue.reason, 120)}): look below {residue.prefix}/ and "
+            f"delete what is there: at least {len(residue.left)}, unfinished uploads included"
+        )
+    for other in residue.earlier:
+        age = "" if other.age_ns is None else f" that began {duration(other.age_ns)} ago"
+        lines.append(
+            f"another probe{age} has {counted(other.objects, 'object')} below {short(other.prefix, 80)}/: if it "
+            "does not run any more, delete what is there, unfinished uploads included"
+        )
+    return lines
 
 
 def markdown(fingerprints: Sequence[Fingerprint]) -> str:

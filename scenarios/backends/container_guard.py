@@ -12,6 +12,7 @@ standard error, with the command that removes the container later.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -32,7 +33,9 @@ def main(name: str, log_path: str, folder: str) -> int:
     try:
         with_engine = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
         container = with_engine.containers.get(name)
-        Path(log_path).write_bytes(container.logs())
+        # Without its log where the folder has gone: the next command may sweep it before this process is done.
+        with contextlib.suppress(FileNotFoundError):
+            Path(log_path).write_bytes(container.logs())
         container.remove(force=True, v=True)
     except NotFound:
         # It was never made, or somebody else has removed it.

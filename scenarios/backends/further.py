@@ -7,8 +7,6 @@ store. Its gateways advertise themselves beyond this machine and report their us
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Final
 
 from lockref.clouds.aws import DUMMY_CREDENTIALS
 from lockref.stores.probe.clauses import CLAUSES
+from lockref.temporary_folders import owned_folder
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import LOOPBACK, Backend, Launch, Native, NodeNative
 from scenarios.backends.readiness import RunningBackend, await_ready, local_address, store_uri
@@ -97,14 +96,13 @@ FURTHER: Final[dict[str, Backend]] = {
 @contextlib.contextmanager
 def started_further(name: str) -> Iterator[RunningBackend]:
     """One of FURTHER with an empty bucket. Errors: BackendUnavailable if it cannot be installed or started."""
-    folder = Path(tempfile.mkdtemp(prefix=f"lockref-{name}-"))
-    try:
-        with _started_process(
+    with (
+        owned_folder(name) as folder,
+        _started_process(
             FURTHER[name], bucket=BUCKET, timeout_s=READY_TIMEOUT_S, log_path=folder / f"{name}.log", folder=folder
-        ) as running:
-            yield running
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        ) as running,
+    ):
+        yield running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +118,7 @@ class Gateways:
 def started_gateways() -> Iterator[Gateways]:
     """SeaweedFS with a second gateway in a process of its own. Errors: BackendUnavailable."""
     backend = FURTHER["seaweedfs"]
-    folder = Path(tempfile.mkdtemp(prefix="lockref-gateways-"))
-    try:
+    with owned_folder("gateways") as folder:
         native, interpreter = choose_native(backend)
         assert not isinstance(native, NodeNative), "SeaweedFS is a wheel"
         programs = ensure_environment(backend, native, interpreter)
@@ -149,5 +146,3 @@ def started_gateways() -> Iterator[Gateways]:
             for server in (first, second):
                 server.require_loopback()
             yield Gateways(uri=store_uri(address), second=through.endpoint, pids=tuple(second.server_pids()))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 from lockref.errors import BackendUnavailable
+from lockref.temporary_folders import owned_folder
 
 _PROBE_TIMEOUT_S: Final = 20
 _RESOLVE_TIMEOUT_S: Final = 300
@@ -63,18 +63,20 @@ def resolve(name: str, requirements: tuple[str, ...]) -> str:
     Errors: BackendUnavailable with npm's own words if they do not resolve.
     """
     wanted = dict(each.rsplit("@", 1) for each in requirements)
-    with tempfile.TemporaryDirectory(prefix="lockref-resolve-") as folder:
-        root = Path(folder)
+    with owned_folder("resolve") as root:
         (root / "package.json").write_text(
             json.dumps({"name": f"lockref-{name}", "dependencies": wanted}), encoding="utf-8"
         )
         done = subprocess.run(
-            ["npm", "install", "--package-lock-only", "--omit-lockfile-registry-resolved", "--prefix", folder, *_QUIET],
+            [
+                "npm", "install", "--package-lock-only", "--omit-lockfile-registry-resolved", "--prefix", str(root),
+                *_QUIET,
+            ],
             capture_output=True,
             text=True,
             timeout=_RESOLVE_TIMEOUT_S,
             check=False,
-        )
+        )  # fmt: skip
         if done.returncode != 0:
             raise BackendUnavailable(f"resolving the requirements of {name} failed:\n{done.stderr}")
         found: dict[str, Any] = json.loads((root / "package-lock.json").read_text(encoding="utf-8"))

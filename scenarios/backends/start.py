@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -27,6 +25,7 @@ from lockref.stores.admission import MEASURED, Admission
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
+from lockref.temporary_folders import owned_folder
 from scenarios.backends.docker import started_container
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.pins import BACKENDS, Backend, Native, NodeNative
@@ -95,8 +94,7 @@ def start_backend(
     backend = find_backend(name)
     if via not in VIA:
         raise ConfigError(f"a backend cannot be started via {via!r}; expected one of {', '.join(VIA)}")
-    folder = Path(tempfile.mkdtemp(prefix=f"lockref-{name}-"))
-    try:
+    with owned_folder(name) as folder:
         if log_folder is not None:
             log_folder.mkdir(parents=True, exist_ok=True)
         log_path = (log_folder or folder) / f"{name}.log"
@@ -107,8 +105,6 @@ def start_backend(
         with starting as running:
             has_buckets = not cloud_of(parse_store_uri(running.uri)).is_table
             yield dataclasses.replace(running, bucket_uri=running.uri if has_buckets else "")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from lockref.coordination.session import COORDINATION
 from lockref.errors import BackendUnavailable
 from lockref.java import JavaHome, search_java
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.temporary_folders import owned_folder
 from lockref.words import Outcome
 from scenarios.backends.pins import LOOPBACK, Launch
 from scenarios.backends.readiness import PortTaken
@@ -280,22 +279,21 @@ def started_zookeeper(
     """
     assert servers in (1, 3), "an ensemble has three servers"
     for tries_left in reversed(range(_PORT_TRIES)):
-        folder = Path(tempfile.mkdtemp(prefix="lockref-zookeeper-"))
-        running = _prepared(folder, servers, log_folder)
-        try:
+        with owned_folder("zookeeper") as folder:
+            running = _prepared(folder, servers, log_folder)
             try:
-                running.start()
-                running.await_ready(timeout_s=timeout_s)
-            except PortTaken:
-                # Somebody was quicker than our servers: other ports.
-                if not tries_left:
-                    raise
-                continue
-            yield running
-            return
-        finally:
-            running.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+                try:
+                    running.start()
+                    running.await_ready(timeout_s=timeout_s)
+                except PortTaken:
+                    # Somebody was quicker than our servers: other ports.
+                    if not tries_left:
+                        raise
+                    continue
+                yield running
+                return
+            finally:
+                running.stop()
 
 
 def _prepared(folder: Path, servers: int, log_folder: Path | None) -> ZooKeeperServers:

@@ -8,7 +8,6 @@ Source of the variables: the entry point of the image `zookeeper` (github.com/31
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from lockref.errors import BackendUnavailable
+from lockref.temporary_folders import owned_folder
 from scenarios.backends.docker import RunningContainer, container_of
 from scenarios.backends.pins import LOOPBACK, Image, Launch
 from scenarios.backends.zookeeper import FOUR_LETTER_WORDS, READY_TIMEOUT_S, SESSION_MS_MAX, TICK_MS, ask, require_write
@@ -63,10 +63,10 @@ def contained_zookeeper(
     log_path: where its log stays; without one it goes.
     Errors: BackendUnavailable if no engine answers, the image cannot be had, or the server does not get ready.
     """
-    with tempfile.TemporaryDirectory(prefix="lockref-zookeeper-") as folder:
-        kept = Path(folder) / "zookeeper.log" if log_path is None else log_path
+    with owned_folder("zookeeper") as folder:
+        kept = folder / "zookeeper.log" if log_path is None else log_path
         started_s = time.monotonic()
-        with container_of("zookeeper", IMAGE, log_path=kept, folder=Path(folder)) as container:
+        with container_of("zookeeper", IMAGE, log_path=kept, folder=folder) as container:
             _await_ready(container, timeout_s)
             hosts = f"{LOOPBACK}:{container.port}"
             require_write(hosts)

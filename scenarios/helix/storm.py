@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from lockref.helix.cluster.configured import creates
 from lockref.helix.cluster.declared import Cluster, RebalanceMode, Resource
 from lockref.helix.lock import LOCK_UNLOCK
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.temporary_folders import owned_folder
 from lockref.words import Outcome
 from scenarios.backends.zookeeper import ZooKeeperServers, started_zookeeper
 from scenarios.helix import controller_process, participants_process
@@ -224,8 +224,8 @@ def main() -> int:
         sessions=chosen.sessions, locks=chosen.locks, processes=chosen.processes, session_s=chosen.session_s
     )  # fmt: skip
     try:
-        with started_zookeeper() as servers, tempfile.TemporaryDirectory(prefix="lockref-storm-") as folder:
-            storm = run_storm(servers, size, Path(folder), lambda line: print(line, file=sys.stderr, flush=True))
+        with started_zookeeper() as servers, owned_folder("storm") as folder:
+            storm = run_storm(servers, size, folder, lambda line: print(line, file=sys.stderr, flush=True))
     except BackendUnavailable as error:
         print(error, file=sys.stderr)
         return 2

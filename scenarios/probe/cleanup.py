@@ -2,10 +2,14 @@
 
 This also runs after an error and after Ctrl-C. Its time is not part of the probe's time, and has a bound of its own. A
 late request may land after its key was removed. So the removal is repeated until a listing finds nothing.
+
+A probe that is killed removes nothing. The next one names what it finds of others, with its age, and leaves it there:
+nothing proves that the other one has ended, as it may run on another machine.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -24,7 +28,9 @@ from lockref.clouds.calls import (
     Inexpressible,
 )
 from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.stores.probe.fingerprint import EarlierProbe
 from lockref.words import Outcome
+from scenarios.probe.session import PREFIX, began_wall_ns
 
 if TYPE_CHECKING:
     from scenarios.probe.session import Session
@@ -35,23 +41,33 @@ LOST_MAX: Final = 5
 LOST_AT_ONCE_NS: Final = NS_PER_S
 """An answer that is lost later than that was waited for."""
 
+EARLIER_MAX: Final = 20
+"""So many earlier probes are told, the oldest."""
+
 IDLE_ROUNDS_MAX: Final = 8
 """So many listings in a row may show the same although everything in them was deleted: some lag behind."""
 
 
 @dataclass(slots=True)
 class Residue:
-    """The result of the removal. reason: why something is left; "" if nothing is left."""
+    """The result of the removal.
+
+    reason: why something is left; "" if nothing is left. earlier: what other probes have left, or are using now.
+    """
 
     prefix: str
     removed: int = 0
     requests: int = 0
     left: list[str] = field(default_factory=list)
     reason: str = ""
+    earlier: list[EarlierProbe] = field(default_factory=list)
 
     def facts(self) -> dict[str, object]:
         """For the fingerprint."""
-        return {"prefix": self.prefix, "requests": self.requests, "left": self.left[:20], "reason": self.reason}
+        return {
+            "prefix": self.prefix, "requests": self.requests, "left": self.left[:20], "reason": self.reason,
+            "earlier": [each.model_dump() for each in self.earlier[:EARLIER_MAX]],
+        }  # fmt: skip
 
 
 class _Sweep:
@@ -88,13 +104,17 @@ class _Sweep:
 
     def entries(self, verb: str) -> list[tuple[str, str]] | None:
         """What is there below the prefix; None where the store does not tell. Answers may come in pages."""
+        return self.listed(verb, f"{self.session.prefix}/")
+
+    def listed(self, verb: str, start: str) -> list[tuple[str, str]] | None:
+        """What is there whose key begins so; None where the store does not tell."""
         try:
-            answer = self.send(Call(verb=verb, key=f"{self.session.prefix}/"))
+            answer = self.send(Call(verb=verb, key=start))
         except Inexpressible:
             return None
         if not answer.is_applied:
             return None
-        return [entry for entry in answer.entries if entry[0].startswith(self.session.prefix)]
+        return [entry for entry in answer.entries if entry[0].startswith(start)]
 
     def remove(self, key: str) -> None:
         """Delete one key; an absent one is fine."""
@@ -165,6 +185,17 @@ class _Sweep:
             before = found
             yield found
 
+    def note_earlier(self) -> None:
+        """Name what other probes have left. It is not removed: they may be at work."""
+        keys = [key for verb in (LIST, UPLOADS) for key, _ in self.listed(verb, PREFIX) or ()]
+        counts = Counter(key.partition("/")[0] for key in keys)
+        now_ns = self.session.runtime.wall_ns()
+        for prefix, count in sorted(counts.items()):
+            if prefix != self.session.prefix:
+                began_ns = began_wall_ns(prefix)
+                age_ns = None if began_ns is None else max(0, now_ns - began_ns)
+                self.residue.earlier.append(EarlierProbe(prefix=prefix, objects=count, age_ns=age_ns))
+
     def remove_versions(self) -> None:
         """Former versions and delete markers."""
         for found in self.pages(VERSIONS):
@@ -220,4 +251,6 @@ def remove_all(session: Session) -> Residue:
     if sweep.keeps_versions():
         sweep.remove_versions()
     sweep.note_rest(LIST)
+    if not sweep.is_stuck and not sweep.is_late:
+        sweep.note_earlier()
     return sweep.residue

@@ -7,8 +7,10 @@ about the moment, so the same request is sent again for a while.
 
 from __future__ import annotations
 
+import calendar
 import itertools
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final, cast
 
 from lockref.clouds.calls import ANYTHING, DELETE, PUT, READ, WRITES, Answer, Call
@@ -28,6 +30,7 @@ ROUNDS_MAX: Final = 300
 """Rounds of a race. So many clean rounds bound the rate of faults at 1 %."""
 
 PREFIX: Final = "lockref-probe-"
+_BEGAN: Final = "%Y%m%dT%H%M%SZ"
 THROTTLE_PATIENCE_NS: Final = 6 * NS_PER_S
 LAST_TIMEOUT_NS: Final = 2 * NS_PER_S
 """The least time-out of a request, also of one that begins right before the end of the probe."""
@@ -35,6 +38,24 @@ LAST_TIMEOUT_NS: Final = 2 * NS_PER_S
 BESIDE_NS: Final = 4 * NS_PER_S
 CONFLICT_TRIES_MAX: Final = 6
 _PAUSE_NS: Final = 100 * NS_PER_MS
+
+
+def new_prefix(runtime: Runtime) -> str:
+    """Where the objects of a probe that begins now stand: `lockref-probe-20260131T120000Z-0123456789ab`.
+
+    It tells a later probe how old they are, if this one is killed before it removes them.
+    """
+    began = datetime.fromtimestamp(runtime.wall_ns() // NS_PER_S, tz=UTC).strftime(_BEGAN)
+    return f"{PREFIX}{began}-{runtime.token_bytes(6).hex()}"
+
+
+def began_wall_ns(prefix: str) -> int | None:
+    """When the probe with this prefix began, on the clock of its machine; None where the name does not tell it."""
+    try:
+        began = datetime.strptime(prefix.removeprefix(PREFIX).partition("-")[0], _BEGAN).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return calendar.timegm(began.utctimetuple()) * NS_PER_S
 
 
 class Unanswered(Exception):
@@ -71,7 +92,7 @@ class Session:
         self.address = address
         self.end_ns = end_ns
         self.rounds_max = rounds_max
-        self.prefix = f"{PREFIX}{self.runtime.token_bytes(6).hex()}"
+        self.prefix = new_prefix(self.runtime)
         self.requests = 0
         self.durations: dict[str, list[int]] = {}
         self.servers: list[str] = []

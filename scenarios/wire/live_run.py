@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -18,6 +17,7 @@ from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.address import StoreAddress
+from lockref.temporary_folders import owned_folder
 from lockref.words import Kind
 from reports.checks.demands import demand_text
 from reports.checks.situations import NEED_CALLS
@@ -92,7 +92,7 @@ class LiveRun:
         self._describing = self._runtime.mutex()
         self._told_ns = 0
         self._plan = plan
-        places = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lockref-wire-")))
+        places = self._stack.enter_context(owned_folder("wire"))
         now_s = self._runtime.wall_ns() // NS_PER_S
         tls = throwaway_authority(places / "tls", now_s=now_s) if settings.is_tls else None
         self._endpoints = Endpoints(

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -46,6 +45,7 @@ from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.address import StoreAddress
 from lockref.stores.client import OBJECT_STORE
+from lockref.temporary_folders import owned_folder
 from lockref.words import ABSENT, Kind, Outcome
 from reports.checks.facts.surroundings.disturbances import STRUCK
 from reports.history_files import write_runs
@@ -311,8 +311,8 @@ def _recording(folder: Path | None) -> Iterator[tuple[Path, Path]]:
     """The folder of the run and the spool in it."""
     if folder is None:
         with (
-            tempfile.TemporaryDirectory(prefix="lockref-", ignore_cleanup_errors=True) as own,
-            _recording(Path(own)) as made,
+            owned_folder("recording") as own,
+            _recording(own) as made,
         ):
             yield made
         return

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.runtime import NS_PER_S
+from lockref.stores.probe.fingerprint import Fingerprint
+from reports.formats.fingerprint import residue_lines
 from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.run import probe
 from scenarios.probe.steps import most_requests
 from tests.certificate import made_certificate
-from tests.conditional_server import Bucket, serving
+from tests.conditional_server import Asked, Bucket, Told, serving
 
 LONG = "100s"
 """More than a probe of few rounds takes on a busy machine: rounds end it, not the time."""
@@ -201,6 +204,53 @@ def test_ctrl_c_keeps_the_answers_and_removes_the_objects() -> None:
     assert told["clauses"]["C1"]["verdict"] == "conforming"
     assert told["clauses"]["C22"]["verdict"] == "not_answered"
     assert bucket.objects == {}
+
+
+class Listing(Bucket):
+    """It lists its objects. It serves a few requests, and then none until it is set free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 6
+        self.is_full = threading.Event()
+        self.is_free = threading.Event()
+
+    def intercept(self, asked: Asked) -> Told | None:
+        self.left -= 1
+        if self.left <= 0:
+            self.is_full.set()
+            self.is_free.wait(60)
+        if "list-type" not in asked.query:
+            return None
+        keys = [path.removeprefix("/bucket/") for path in self.objects]
+        entries = [f"<Contents><Key>{key}</Key><ETag>e</ETag></Contents>" for key in keys]
+        start = asked.query["prefix"]
+        found = "".join(entry for key, entry in zip(keys, entries, strict=True) if key.startswith(start))
+        return Told(200, body=f"<ListBucketResult>{found}</ListBucketResult>".encode())
+
+
+@pytest.mark.long
+def test_what_a_killed_probe_left_is_named_by_the_next_one_and_stays() -> None:
+    """With its age, which its prefix tells. Nothing proves that it has ended, so nothing of it is removed."""
+    bucket = Listing()
+    with serving(bucket) as uri:
+        command = [sys.executable, "-m", "lockref", "probe", uri, *FEW]
+        killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            assert bucket.is_full.wait(60)
+        finally:
+            killed.kill()
+            killed.wait()
+            bucket.is_free.set()
+        document = probed(uri, "C23")
+    (earlier,) = document["residue"]["earlier"]
+    left = {path for path in bucket.objects if f"/{earlier['prefix']}/" in path}
+    assert left
+    assert set(bucket.objects) == left, "its own objects are gone"
+    assert 0 <= earlier["age_ns"] < 600 * NS_PER_S
+    (line,) = residue_lines(Fingerprint.model_validate(document))
+    assert earlier["prefix"] in line
+    assert "ago" in line
 
 
 class Undeletable(Bucket):

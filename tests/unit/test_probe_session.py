@@ -9,11 +9,12 @@ import pytest
 from lockref.clouds import calls
 from lockref.clouds.calls import DELETE, LIST, PUT, READ, Answer, Call, Inexpressible
 from lockref.errors import BackendUnavailable
+from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.words import Outcome
 from scenarios.probe import cleanup, run
 from scenarios.probe.cleanup import LOST_MAX, Residue, remove_all
 from scenarios.probe.findings import Finding
-from scenarios.probe.session import Session, Unanswered
+from scenarios.probe.session import PREFIX, Session, Unanswered, began_wall_ns, new_prefix
 from scenarios.probe.steps import Step
 from tests.scripted_store import BUSY, SILENT, UNKNOWN, Lie, ScriptedStore, finding_of, session_of
 
@@ -278,3 +279,32 @@ def test_a_probe_that_ends_early_leaves_open_what_it_asked_in_part() -> None:
         "C16": said, "C13": said, "C15": [], "C2": [],
     }  # fmt: skip
     assert findings["C16"].verdict_for("create") == "not_answered"
+
+
+def test_other_probes_are_named_with_their_age_and_their_objects_stay() -> None:
+    """Also those of a name that tells no age, and unfinished uploads. Of a machine ahead of ours the age is 0."""
+    runtime = ThreadRuntime()
+    store = ScriptedStore(uploads)
+    session = session_of(store)
+    session.send(Call(verb=PUT, key=session.key("k"), body=b"x"))
+    ahead = f"{PREFIX}29990131T120000Z-0123456789ab"
+    others = [f"{PREFIX}0123456789ab/a", f"{PREFIX}20260131T120000Z-0123456789ab/a", f"{ahead}/a", f"{ahead}/b"]
+    for key in (*others, "state/table"):
+        store.hold(key, b"x")
+    residue = remove_all(session)
+    assert sorted(store.objects) == sorted([*others, "state/table"])
+    told = {each.prefix: (each.objects, each.age_ns) for each in residue.earlier}
+    assert (residue.left, told.pop(ahead), told.pop(f"{PREFIX}0123456789ab")) == ([], (2, 0), (1, None))
+    (objects, age_ns) = told.pop(f"{PREFIX}20260131T120000Z-0123456789ab")
+    assert objects == 2, "one of them is an upload"
+    assert age_ns is not None
+    assert abs(runtime.wall_ns() - 1_769_860_800 * NS_PER_S - age_ns) < 600 * NS_PER_S
+    assert told == {}
+    assert began_wall_ns(new_prefix(runtime)) is not None
+
+
+def uploads(_store: ScriptedStore, call: Call) -> Answer | None:
+    """One unfinished upload, of another probe."""
+    entries = ((f"{PREFIX}20260131T120000Z-0123456789ab/upload", "u1"),)
+    found = tuple(entry for entry in entries if entry[0].startswith(call.key))
+    return Answer(outcome=Outcome.APPLIED, status=200, entries=found) if call.verb == calls.UPLOADS else None

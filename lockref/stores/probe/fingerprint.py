@@ -94,16 +94,29 @@ class Latency(_Part):
     max_ns: int
 
 
+class EarlierProbe(_Part):
+    """Another probe whose objects are there. objects: how many a listing showed, unfinished uploads included.
+
+    age_ns: since it began, by its machine's clock and ours; None where its name does not tell that.
+    """
+
+    prefix: str
+    objects: int
+    age_ns: int | None
+
+
 class Residue(_Part):
     """What the probe could not remove below its prefix.
 
-    requests: how many the cleaning took. left: keys. reason: why; "" where all is gone.
+    requests: how many the cleaning took. left: keys. reason: why; "" where all is gone. earlier: what other probes have
+    left, or are using now; documents before it was told have none.
     """
 
     prefix: str
     requests: int = 0
     left: list[str]
     reason: str
+    earlier: list[EarlierProbe] = []
 
 
 class Fingerprint(_Part):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from lockref.dynamodb.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE, Item, TableClient, text
 from lockref.runtime import NS_PER_S
+from lockref.temporary_folders import owned_folder
 from scenarios.backends import start_backend
 from scenarios.injection.faultproxy import FaultProxy
 from scenarios.peers.delta.originals import in_its_python
@@ -199,7 +199,7 @@ class Lake:
 @contextlib.contextmanager
 def started_lake(backend: str = "ministack") -> Iterator[Lake]:
     """A server with nothing in it, stopped on the way out. Errors: BackendUnavailable if it cannot be had."""
-    with tempfile.TemporaryDirectory(prefix="lockref-originals-") as folder, start_backend(backend) as running:
-        lake = Lake(parse_store_uri(running.uri).endpoint, Path(folder))
+    with owned_folder("originals") as folder, start_backend(backend) as running:
+        lake = Lake(parse_store_uri(running.uri).endpoint, folder)
         with contextlib.closing(lake):
             yield lake

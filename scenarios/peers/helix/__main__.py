@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from lockref.errors import BackendUnavailable
+from lockref.temporary_folders import owned_folder
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.peers.helix.experiments import TOGETHER, Experiment
 from scenarios.peers.helix.hazards import HAZARDS
@@ -38,12 +37,10 @@ def main() -> int:
         return 0
     names = [*ALL] if "all" in chosen.experiment else chosen.experiment
     unseen = []
-    with tempfile.TemporaryDirectory(prefix="lockref-fleet-") as folder:
+    with owned_folder("fleet") as folder:
         try:
             with started_zookeeper() as server:
-                run = Experiment(
-                    hosts=server.hosts, log_folder=Path(folder), say=lambda line: print(f"  {line}", flush=True)
-                )
+                run = Experiment(hosts=server.hosts, log_folder=folder, say=lambda line: print(f"  {line}", flush=True))
                 for name in names:
                     print(f"{name}:", flush=True)
                     began_s = time.monotonic()

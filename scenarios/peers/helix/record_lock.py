@@ -12,11 +12,11 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 from lockref.errors import BackendUnavailable, ConfigError
+from lockref.temporary_folders import owned_folder
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.peers.helix.lock_class import LockClass
 from scenarios.peers.helix.lock_scripts import NAMED, READING, Script, Trace, comparable, random_scripts
@@ -66,9 +66,9 @@ def main() -> int:
     try:
         target = Path(sys.argv[1]) if len(sys.argv) > 1 else in_clone("tests", "data", "helix_lock_traces.json.gz")
         with (
-            tempfile.TemporaryDirectory(prefix="lockref-helix-lock-") as folder,
+            owned_folder("helix-lock") as folder,
             started_zookeeper() as server,
-            LockClass(server.hosts, Path(folder)) as original,
+            LockClass(server.hosts, folder) as original,
         ):
             found = record(original)
     except (BackendUnavailable, ConfigError) as error:

@@ -1,0 +1,142 @@
+"""Temporary folders that say whose they are, so that a later command can remove what a killed one has left.
+
+A process that is killed (`kill -9`, out of memory) removes nothing: copies of histories, the key of a throwaway
+certificate authority, a test server's data. So each folder holds a file with its owner's mark (`host_processes`), and
+`sweep` removes a folder only where the owner has certainly ended. A folder of a machine or of a boot that this process
+cannot see is named after a day, and stays.
+
+Rejected: an age alone. A run may last for days, and a clock may jump. Rejected: the process number in the name of the
+folder. Numbers return, and containers that share a folder have equal ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lockref import host_processes
+from lockref.runtime import NS_PER_S, ThreadRuntime
+
+PREFIX: Final = "lockref-"
+OWNER_FILE: Final = ".lockref-owner"
+UNSEEN_MIN_NS: Final = 24 * 3600 * NS_PER_S
+"""A folder whose owner cannot be seen from here is named when it is older than that."""
+
+_MARK_BYTES_MAX: Final = 1_000
+_NAMED_MAX: Final = 3
+
+
+@contextlib.contextmanager
+def owned_folder(about: str = "", *, within: Path | None = None) -> Iterator[Path]:
+    """A new folder `lockref-ABOUT-…` that only this user may enter; it is removed at the end of the block.
+
+    within: the folder to make it in; default the system's folder for temporary files.
+    A process that is killed in the block leaves it to `sweep`. In the moment between the folder and its owner's mark it
+    leaves an empty folder, which nobody removes.
+    Errors: OSError if it cannot be made.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{about}-" if about else PREFIX, dir=within))
+    try:
+        (folder / OWNER_FILE).write_text(host_processes.mark(), encoding="ascii")
+        yield folder
+    finally:
+        _remove(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What a sweep found.
+
+    removed: folders of processes that have ended. stuck: such that could not be removed. unseen: old ones that stay,
+    because nobody here can see their owner.
+    """
+
+    removed: Sequence[Path] = ()
+    stuck: Sequence[Path] = ()
+    unseen: Sequence[Path] = ()
+
+    def lines(self) -> Iterator[str]:
+        """A line for each of the three that is not empty."""
+        if self.removed:
+            yield f"removed what a killed command had left: {_named(self.removed)}"
+        if self.stuck:
+            yield f"could not remove what a killed command had left: {_named(self.stuck)}; remove it yourself"
+        if self.unseen:
+            yield (
+                f"left by a command on another machine or before its last start: {_named(self.unseen)}; "
+                "remove it if no such command runs"
+            )
+
+
+def sweep(within: Path | None = None) -> Swept:
+    """Remove the folders that killed processes of this user have left.
+
+    within: as for `owned_folder`.
+    A folder without an owner's file, of another user or behind a symbolic link is never touched, nor is one whose owner
+    lives or cannot be seen. What cannot be read or removed is passed over.
+    """
+    removed: list[Path] = []
+    stuck: list[Path] = []
+    unseen: list[Path] = []
+    try:
+        found = sorted(Path(within or tempfile.gettempdir()).glob(f"{PREFIX}*"))
+    except OSError:
+        return Swept()
+    for folder in found:
+        owner = _owner(folder)
+        if owner is None:
+            continue
+        mark, age_ns = owner
+        if host_processes.has_ended(mark):
+            _remove(folder)
+            (stuck if folder.exists() else removed).append(folder)
+        elif age_ns > UNSEEN_MIN_NS and not host_processes.is_of_this_place(mark):
+            unseen.append(folder)
+    return Swept(removed=removed, stuck=stuck, unseen=unseen)
+
+
+def _owner(folder: Path) -> tuple[str, int] | None:
+    """The owner's mark, and its age in nanoseconds; None for what is no folder of this user with such a file."""
+    try:
+        about = folder.lstat()
+        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+            return None
+        # Neither a link is followed nor a pipe waited for.
+        file = os.open(folder / OWNER_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
+            return None
+        mark = os.read(file, _MARK_BYTES_MAX).decode("ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+    finally:
+        os.close(file)
+    return mark, ThreadRuntime().wall_ns() - about.st_mtime_ns
+
+
+def _remove(folder: Path) -> None:
+    """Remove what can be removed, the owner's mark last: a sweep finds a folder whose removal was cut off."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != OWNER_FILE:
+                path.unlink(missing_ok=True)
+        if [path.name for path in folder.iterdir()] == [OWNER_FILE]:
+            (folder / OWNER_FILE).unlink()
+        folder.rmdir()
+
+
+def _named(folders: Sequence[Path]) -> str:
+    rest = len(folders) - _NAMED_MAX
+    return ", ".join(map(str, folders[:_NAMED_MAX])) + (f" and {rest} more" if rest > 0 else "")
