@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import struct
 import threading
 from array import array
@@ -26,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.words import ABSENT, Kind, Op, Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome, detail
 
 TrueNs = NewType("TrueNs", int)
 """True time: the world's in a simulation, the host's monotonic clock in a real run."""
@@ -361,11 +360,6 @@ def runs_table(rows: Iterable[dict[str, object]]) -> pa.Table:
     """Rows as dictionaries to `RUNS_SCHEMA`; keys left out are null, lists empty, `is_cut_off` false."""
     defaults: dict[str, object] = {"is_cut_off": False, "must_happen": [], "claims": []}
     return pa.Table.from_pylist([{**defaults, **row} for row in rows], schema=RUNS_SCHEMA)
-
-
-def detail(**fields: object) -> str:
-    """The `detail` text: small canonical JSON for what only people read."""
-    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=True)
 
 
 CUT_SHORT = detail(cut_short=True)

@@ -6,11 +6,15 @@ opens speaks these words, and must not load what records and judges histories.
 
 from __future__ import annotations
 
+import json
 from enum import IntEnum
 from typing import Final
 
 ABSENT: Final = -(2**63)
 """Stands for "no value" in integer columns while recording; null in Arrow."""
+
+OPERATOR: Final = "operator"
+"""The node name in records of changes that no client made: an operator's, a timer's, a fault's. No clause binds it."""
 
 IF_ABSENT: Final = "absent"
 """`if_version` of a write that requires that there is no object; "" is a write without condition."""
@@ -65,3 +69,8 @@ class Outcome(IntEnum):
     THROTTLED = 4
     REJECTED = 5
     AMBIGUOUS = 6
+
+
+def detail(**fields: object) -> str:
+    """The text of the column `detail`: small canonical JSON for what only people read."""
+    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=True)

@@ -32,7 +32,7 @@ DRAWN_ENOUGH = 10
 """A form that fewer plans of a swarm have is too rare to be judged."""
 
 PIECE = 25
-"""Seeds that are run before the question is asked again."""
+"""At most so many seeds are run before the question is asked again; the first piece is one seed."""
 
 
 def forms_of(fault: Fault) -> list[str]:
@@ -101,11 +101,16 @@ def ineffective_faults(
     found = Mattering(scenario) if known is None else known
     if not found.can_disturb:
         return []
-    for start in range(1, seeds + 1, PIECE):
-        if scenario.swarm is None and found.drawn and not found.never:
-            break
+    start = 1
+    while start <= seeds:
+        # Most faults matter in the first run: as many seeds again as were run so far.
+        piece = range(start, min(start + max(1, min(start - 1, PIECE)), seeds + 1))
         for spec in specs:
-            found.add(run_seeds(scenario, spec, range(start, min(start + PIECE, seeds + 1))))
+            # Each run of a scenario has all its written faults, so one run is enough to know them.
+            if scenario.swarm is None and found.drawn and not found.never:
+                return []
+            found.add(run_seeds(scenario, spec, piece))
+        start = piece.stop
     return found.never
 
 
@@ -121,5 +126,5 @@ def tested(scenario: Scenario, seeds: Sequence[int]) -> Iterator[tuple[str, list
         mattering.add(batch.outcomes)
         counted = Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs)
         yield build, list(surprises(scenario, build, counted))
-    for fault in ineffective_faults(scenario, list(specs.values()), known=mattering):
+    for fault in ineffective_faults(scenario, list(specs.values()), known=mattering, seeds=SEEDS_ENOUGH):
         yield fault, [f"it changed nothing in {SEEDS_ENOUGH} seeds under {', '.join(specs)}"]

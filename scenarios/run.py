@@ -1,7 +1,7 @@
 """Running scenarios: one seed, many seeds, or a real store.
 
 `run_simulated` is one seed; `simulate_many` is many seeds over processes; `run_real` is contention on a real store.
-All give the two tables of `lockref.history` that `reports.checks.judge` takes.
+All give the two tables of `lockref.history` that `reports.checks.judgement` takes.
 """
 
 from __future__ import annotations

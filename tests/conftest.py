@@ -5,11 +5,10 @@ from __future__ import annotations
 import signal
 
 import pytest
-from hypothesis import settings
 
-# No test waits on wall time: on a busy machine an example takes longer than Hypothesis' 200 ms.
-settings.register_profile("lockref", deadline=None)
-settings.load_profile("lockref")
+from tests.thoroughness import register_profiles
+
+register_profiles()
 
 # A shell starts what runs in its background with SIGINT ignored, and nohup its program with SIGHUP ignored. Every
 # process that a test starts would inherit that, and tests of these signals would wait until their time is over.

@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lockref.history import Recorder, detail, runs_table, to_table
-from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
+from lockref.history import Recorder, runs_table, to_table
+from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome, detail
 from reports.checks import Judgement, judge
 from reports.checks.summary import Summary
 

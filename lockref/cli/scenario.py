@@ -24,11 +24,12 @@ def command() -> None:
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
     """The catalogue, with the verdict expected of each build."""
-    from scenarios.definition.expectations import LEGEND, expectation_words
+    from scenarios.definition.expectation_words import LEGEND, expectation_words
     from scenarios.definition.load import catalogue, load_scenario
 
     console = Console(ctx.obj, as_json=as_json)
-    loaded = [(path, load_scenario(path)) for path in catalogue()]
+    # The files that come with lockref are tested; a listing need not import the locks that they name.
+    loaded = [(path, load_scenario(path, may_import=False)) for path in catalogue()]
     if as_json:
         console.document(
             {

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lockref.history import detail
 from lockref.provider import LockView
-from lockref.words import ABSENT, Op
+from lockref.words import ABSENT, Op, detail
 
 _LONG_MAX: Final = 2**63 - 1
 

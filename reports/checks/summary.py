@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lockref.strict_json import read_object
 from reports.checks.facts.surroundings.integrity import CUT_OFF, DAMAGED
-from reports.checks.judge import Judgement
+from reports.checks.judgement import Judgement
 from reports.checks.measures.endings import ENDINGS
 from reports.checks.spec import CAUSES_FIRST, NOT_APPLICABLE, SAFETY
 from reports.checks.verdicts import Counts, Party

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reports.checks.demands import parse_demand
-from reports.checks.facts.surroundings.disturbances import FAULT_SITUATIONS, IDLE, STRUCK
+from reports.checks.facts.surroundings.disturbances import FAULT_SITUATIONS
 from reports.checks.facts.surroundings.host import told_late
 from reports.checks.measures.outages import is_lost, outage_doubts, outage_notices
 from reports.checks.measures.turnout import turnout_doubts, turnout_notices
+from reports.checks.situation_names import COMMIT, GRANT, IDLE, STRUCK, TOKEN, UNFENCED
 from reports.checks.spec import (
     CLAUSES,
     FAIRNESS,
@@ -33,16 +34,6 @@ from reports.checks.spec import (
     VIOLATED,
     Verdict,
 )
-
-GRANT: Final = "grant"
-COMMIT: Final = "commit"
-"""The situation without which a run proves nothing, demanded or not."""
-
-TOKEN: Final = "token"
-"""A client was granted the lock with a fencing token: without that, whoever asks for tokens shows nothing."""
-
-UNFENCED: Final = "late_write_without_token"
-"""A late write that only a token could have refused, of a lock that shows none: it is counted, and S4 holds."""
 
 DAMAGE_TOLD_MAX: Final = 5
 """So many damaged runs are named in a notice; the others are only counted."""

@@ -17,8 +17,9 @@ from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, Location
 from reports.checks.measures.confidence import bound_95, wilson_95
 from reports.checks.measures.endings import ENDINGS
+from reports.checks.situation_names import GRANT
 from reports.checks.spec import CLAUSES, SAFETY, VIOLATED, Verdict
-from reports.checks.verdicts import GRANT, Counts, counted, decide, joint_verdict
+from reports.checks.verdicts import Counts, counted, decide, joint_verdict
 from reports.formats.text import duration
 
 FORMAT = "lockref.results/1"

@@ -1,7 +1,7 @@
 """The judge on Spark: one definition, applied to groups of runs.
 
 Runs are dealt into groups of some hundred thousand events, each group's
-events and run rows are brought together, and `reports.checks.judge`, the
+events and run rows are brought together, and `reports.checks.judgement`, the
 function that judges a single run in-process, judges the group. No clause is
 written a second time in SQL. A Spark function returns one schema and a
 judgement has several tables, so a group's rows come back in one wide frame with

@@ -14,12 +14,12 @@ from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import is_installed_code, load_program, load_provider
 from lockref.located_yaml import KeyPath
 from lockref.provider import DEFAULT_STORE
+from lockref.words import OPERATOR
 from reports.checks.spec import CLAUSES
 from scenarios.definition.faults import FAULT_KINDS, named_in
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
 from sim.faults.quantities import Quantity
 from sim.faults.stores import ObjectFault
-from sim.services.hosting import OPERATOR
 
 _CLIENT = re.compile(r"n[0-9]+(-child)*")
 _RESERVED = (OPERATOR, "observer")

@@ -10,17 +10,9 @@ asks that safety could be decided: a batch that proves nothing holds nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from reports.checks.verdicts import Counts, decide, scarce
 from scenarios.definition.schema import Scenario
-
-LEGEND: Final = """\
-a scenario, and what is expected of each build in it (clauses: docs/spec.md); below, what happens
-  held                   no clause breaks, in any run
-  held S1 S3             these clauses hold; the others are not asked about
-  violated S3; held S1   S3 breaks in at least one run, S1 in none"""
-"""How to read a listing of `expectation_words`."""
 
 
 def surprises(scenario: Scenario, provider: str, counts: Counts) -> Iterator[str]:
@@ -48,13 +40,3 @@ def surprises(scenario: Scenario, provider: str, counts: Counts) -> Iterator[str
                 yield f"inconclusive, expected to hold: {'; '.join(decided.reasons)}"
         elif expected not in verdicts.values():
             yield f"no clause is {expected}"
-
-
-def expectation_words(expected: object) -> str:
-    """One build's part of `expect` in one line: "held", or verdicts with their clauses."""
-    if not isinstance(expected, dict):
-        return str(expected)
-    by_verdict: dict[str, list[str]] = {}
-    for clause, verdict in sorted(expected.items()):
-        by_verdict.setdefault(str(verdict), []).append(clause)
-    return "; ".join(f"{verdict} {' '.join(clauses)}" for verdict, clauses in sorted(by_verdict.items(), reverse=True))

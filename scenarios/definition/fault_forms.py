@@ -61,7 +61,9 @@ _UNITS: Final = {"ns", "ppm"}
 class Model(BaseModel):
     """Strict: unknown keys are errors; frozen: a scenario is read by many runs."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True, defer_build=True
+    )
 
 
 class WrittenFault(Model):

@@ -34,12 +34,11 @@ def load_scenario(path: str | Path, *, may_import: bool = True) -> Scenario:
 
 
 def _find(path: Path) -> Path:
-    files = catalogue()
     if path.exists() or path.suffix or path.parent != Path():
         if path.is_dir():
             raise ConfigError(f"{path} is a folder, expected a scenario file (.yaml)")
         if not path.exists():
-            if path.parent == Path() and path.name in {file.name for file in files}:
+            if path.parent == Path() and path.name in {file.name for file in catalogue()}:
                 return CATALOGUE / path.name
             raise ConfigError(f"there is no scenario file {path}{_nearest(path)}")
         return path
@@ -47,6 +46,7 @@ def _find(path: Path) -> Path:
     if item := _ITEM.fullmatch(name):
         # The notes and verdicts write E8, the file's name begins with e08.
         name = f"{item[1].lower()}{int(item[2]):02d}"
+    files = catalogue()
     # A whole name is meant as such: `swarm` is not short for `swarm-overload`.
     matches = [file for file in files if file.stem == name] or [
         file for file in files if file.stem.split("-")[0] == name

@@ -23,9 +23,8 @@ from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
 from reports.checks.demands import COUNT_MAX, demand_text
-from reports.checks.situations import SITUATIONS
+from reports.checks.situation_names import SITUATIONS, TOKEN
 from reports.checks.spec import CLAUSES, Verdict
-from reports.checks.verdicts import TOKEN
 from scenarios.definition.fault_forms import ClientName, FaultSpec, Model
 from scenarios.definition.faults import FAULT_KINDS
 from scenarios.definition.thresholds import parse_threshold

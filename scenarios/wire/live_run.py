@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.history import detail, digests, runs_table
+from lockref.history import digests, runs_table
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.address import StoreAddress
 from lockref.temporary_folders import owned_folder
-from lockref.words import Kind
+from lockref.words import Kind, detail
 from reports.checks.demands import demand_text
-from reports.checks.situations import NEED_CALLS
+from reports.checks.situation_names import NEED_CALLS
 from reports.history_files import write_runs
 from scenarios import interrupts
 from scenarios.backends.server_process import RestartableServer

@@ -18,11 +18,11 @@ from typing import Final
 
 from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest, State
 from lockref.errors import LockrefError
-from lockref.history import Recorder, Stamp, detail
+from lockref.history import Recorder, Stamp
 from lockref.lab.lock_rows import lock_columns
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime, WallNs
-from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
+from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome, detail
 from scenarios.wire.dates import date_ns
 from scenarios.wire.decoders import LastingDecoder
 from scenarios.wire.protection import Protection

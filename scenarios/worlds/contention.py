@@ -19,9 +19,9 @@ from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
+from scenarios.definition.kept_thresholds import judged_thresholds
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
-from scenarios.definition.thresholds import judged_thresholds
 from scenarios.injection.feasible import possible
 from scenarios.workloads import DELTA_LOG
 from scenarios.worlds.log_server import log_places

@@ -14,6 +14,7 @@ from lockref.lab.recording import Journal, host_stamp, recorded_store
 from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE, StateDecoder
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.words import OPERATOR
 from scenarios.backends.server_process import RestartableServer
 from scenarios.injection.feasible import needs_operator, needs_server, needs_wire
 from scenarios.injection.lane import upstream_of
@@ -23,7 +24,6 @@ from scenarios.worlds.processes.struck_processes import StruckProcesses
 from scenarios.worlds.processes.workers import Workers
 from scenarios.worlds.threads import Job
 from sim.faults.plan import FaultPlan
-from sim.services.hosting import OPERATOR
 
 OPERATOR_TIMEOUT_NS = 2 * NS_PER_S
 _COMPANIONS_PARTS = 1

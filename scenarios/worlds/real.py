@@ -37,7 +37,7 @@ from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, OutcomeUnknown
-from lockref.history import REQUESTS_PER_PROCESS, Recorder, detail, digests, runs_table
+from lockref.history import REQUESTS_PER_PROCESS, Recorder, digests, runs_table
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
 from lockref.ports import Channel
@@ -46,8 +46,8 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.address import StoreAddress
 from lockref.stores.client import OBJECT_STORE
 from lockref.temporary_folders import owned_folder
-from lockref.words import ABSENT, Kind, Outcome
-from reports.checks.facts.surroundings.disturbances import STRUCK
+from lockref.words import ABSENT, Kind, Outcome, detail
+from reports.checks.situation_names import STRUCK
 from reports.history_files import write_runs
 from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.draw import Draws, draw_scenario

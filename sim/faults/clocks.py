@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from lockref.history import detail
-from lockref.words import Kind
+from lockref.words import Kind, detail
 from sim.faults.fault import ArmedFault, Fault, StateFault
 from sim.faults.quantities import Duration, NodeName, Quantity, Rate, Shift
 from sim.kernel.clocks import PPM

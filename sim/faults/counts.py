@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from lockref.history import detail
-from lockref.words import Kind
+from lockref.words import Kind, detail
 from sim.faults.fault import ArmedFault, Fault, RequestFault
 from sim.kernel.clocks import WALL_EPOCH_NS
 

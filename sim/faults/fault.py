@@ -65,7 +65,9 @@ DEFINED: dict[str, type[Fault]] = {}
 class Model(BaseModel):
     """Plain data: unknown keys are errors, and nothing changes after it was read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, ser_json_bytes="base64", val_json_bytes="base64", defer_build=True
+    )
 
 
 class Trigger(Model):

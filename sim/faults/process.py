@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sim.faults.clocks import freeze_clock
 from sim.faults.fault import ArmedFault, Fault, StateFault
 from sim.faults.quantities import Duration, NodeName
-from sim.machine.nodes import HeldTasks
+from sim.faults.surroundings import HeldTasks
 
 if TYPE_CHECKING:
     from sim.faults.drawing import Drawing

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lockref.errors import ConfigError
-from lockref.history import Stamp
 from lockref.words import Kind
 
 if TYPE_CHECKING:
+    from lockref.history import Stamp
     from sim.kernel.clocks import NodeClock
-    from sim.machine.nodes import HeldTasks
+
+HeldTasks = Literal["main", "heartbeat"]
+"""Whose tasks a pause holds: the client's own, or those that its lock started."""
 
 
 class Timeline(Protocol):

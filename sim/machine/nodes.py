@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from lockref.errors import BudgetExceeded, ConfigError
 from lockref.history import Recorder, Stamp
@@ -24,10 +24,11 @@ from sim.kernel.streams import Stream, stream
 from sim.kernel.sync import SimEvent, SimMutex
 from sim.kernel.tasks import Task
 
+if TYPE_CHECKING:
+    from sim.faults.surroundings import HeldTasks
+
 Work = Callable[[], None]
 OnHeld = Callable[[], None]
-HeldTasks = Literal["main", "heartbeat"]
-"""Whose tasks a pause holds: the client's own, or those that its lock started."""
 
 CLOCK_READINGS_MAX = 10_000_000
 """Bound on one process's clock readings in a run, a few seconds of real time."""

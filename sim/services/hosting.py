@@ -14,7 +14,7 @@ from lockref.lab.lock_rows import LockRows, lock_columns
 from lockref.lab.recording import content_id
 from lockref.ports import Reply, Request
 from lockref.provider import LockView, StateDecoder
-from lockref.words import Kind, Op, Outcome
+from lockref.words import OPERATOR, Kind, Op, Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.kernel.kernel import Kernel
 from sim.services.service import Service
@@ -24,9 +24,6 @@ _KIND_APPLIED = Kind.APPLIED
 _OP_NONE = Op.NONE
 _OP_READ = Op.READ
 _OUTCOME_APPLIED = Outcome.APPLIED
-
-OPERATOR = "operator"
-"""The node name in records of changes that no client made: an operator's, a timer's, a fault's."""
 
 Push = Callable[["HostedService", str, object], None]
 

@@ -22,13 +22,15 @@ def _run(command: list[str]) -> float:
 
 
 def measure() -> list[Figure]:
-    """`lockref --help` against a bare interpreter with the same libraries, and the whole demo."""
+    """`lockref --help` against a bare interpreter with the same libraries, a listing, and the whole demo."""
     ours, bare = in_turn(
         lambda: _run([LOCKREF, "--help"]), lambda: _run([sys.executable, "-c", "import click, rich"]), rounds=9
     )
+    listing = warm(lambda: _run([LOCKREF, "scenario", "list"]), rounds=9)
     demo = warm(lambda: _run([LOCKREF, "demo"]), rounds=2)
     return [
         Figure.of("lockref --help, a new process", ours, "s", aim="< 0.3", is_met=ours.median < 0.3),
         Figure.of("lockref --help against python with click and rich", ours.over(bare), "ratio"),
+        Figure.of("lockref scenario list, a new process", listing, "s", aim="< 1", is_met=listing.median < 1),
         Figure.of("lockref demo, servers installed", demo, "s", aim="< 60", is_met=demo.median < 60),
     ]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lockref.words import Kind, Op, Outcome
 from reports.checks import judge
 from tests.histories import Held, History, tables
+from tests.thoroughness import examples
 
 BATCH = st.integers(1, 3)
 
@@ -47,7 +48,7 @@ def naive_intruders(spans: list[tuple[str, int, int]]) -> int:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(_tenures, min_size=1, max_size=3))
 def test_overlaps_are_those_that_comparing_all_pairs_finds(batch):
     """S3: per run, as many intruders as a quadratic comparison counts; ties at the first instant either way round."""
@@ -95,7 +96,7 @@ def written(effects: list[tuple[str, int, int, bool]]) -> tuple[History, int]:
     return h, wrong
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(_effects, min_size=1, max_size=3))
 def test_stale_and_lost_writes_are_those_that_a_replay_finds(batch):
     """S4: per run, as many wrong accepted writes as stepping through them finds."""
@@ -157,7 +158,7 @@ def chained(writes: list[tuple[str, str, int | None, str, str | None]]) -> tuple
     return h, [tuple(grant) for grant in grants], broken
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(_writes, min_size=1, max_size=3))
 def test_grants_and_broken_links_are_those_that_a_replay_finds(batch):
     """S1 and truth: owners, tokens, ends and illegal links of any sequence of writes, versions repeating or not."""
@@ -174,7 +175,7 @@ def test_grants_and_broken_links_are_those_that_a_replay_finds(batch):
         assert counts(judgement, "S1")[run] == (broken if readable else 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(_writes, st.permutations(range(3)))
 def test_a_run_is_judged_alike_alone_and_in_company(writes, order):
     """A batch changes nothing: verdicts of a run do not depend on its neighbours or their order."""
@@ -189,7 +190,7 @@ def test_a_run_is_judged_alike_alone_and_in_company(writes, order):
 SAID = ["", "{}", "[]", "{", '{"kind":"pause","phase":"begin","id":"x"}', '{"kind":"crash","phase":"begin"}']
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -230,7 +230,7 @@ class Driven:
 
 
 @pytest.mark.parametrize("rebalancer", ["sticky", "mod"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(steps=STEPS)
 @example(steps=[(3_000, ("pause", "n1", 6_000))])
 @example(steps=[(3_000, ("cut", "n1", 6_000))])

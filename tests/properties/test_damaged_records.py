@@ -18,6 +18,7 @@ from reports.checks.summary import Summary
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged, without_row
+from tests.thoroughness import examples
 
 SCENARIOS = ("e01", "e08", "h15", "swarm")
 SEEDS = range(1, 5)
@@ -51,7 +52,7 @@ def test_the_histories_are_sound(scenario: str) -> None:
     chance=st.integers(0, 10**6),
     told=st.sampled_from(["all", "no digest", "no count"]),
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_no_damage_accuses_a_sound_lock(scenario: str, seed: int, kind: str, chance: int, told: str) -> None:
     """Damage that the key shows is inconclusive, everything else at worst held; never violated."""
     events, runs = sound(scenario, seed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reports.checks.judge import judge
+from reports.checks.judgement import judge
 from reports.checks.rulings import UNRECORDED, UNSETTLED
 from tests.histories import History, tables
 from tests.store_histories import draw, twin

@@ -50,6 +50,7 @@ from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause
 from tests.backends.conftest import ministack
 from tests.hardened_rig import CONFIG, ManualRuntime
+from tests.thoroughness import examples
 
 __all__ = ["ministack"]
 
@@ -176,7 +177,9 @@ class LeaseInMemory(LockMachine):
 @pytest.mark.parametrize("machine", [LockInMemory, LeaseInMemory])
 def test_a_reference_keeps_its_promises_in_memory(machine: type[LockMachine]) -> None:
     """S1, S2, S3, S7 over drawn sequences of locking, unlocking and waiting, with clocks apart within the bound."""
-    run_state_machine_as_test(machine, settings=settings(max_examples=150, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples(150), stateful_step_count=30, deadline=None)
+    )
 
 
 @pytest.mark.realbackend
@@ -243,7 +246,9 @@ def plans(draw: st.DrawFn) -> FaultPlan:
 
 @pytest.mark.parametrize("build", ["hardened", "dynamodb"])
 @given(plan=plans(), seed=st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 def test_a_reference_keeps_its_promises_under_drawn_plans(build: str, plan: FaultPlan, seed: int) -> None:
     """S1 to S7 under any plan inside the envelope; a failing plan is stored and the replay line printed."""
     spec = load_provider(build)
@@ -257,7 +262,7 @@ def test_a_reference_keeps_its_promises_under_drawn_plans(build: str, plan: Faul
 
 
 @given(plan=plans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_plans_survive_their_own_writing(plan: FaultPlan) -> None:
     """A fault plan is data: JSON there and back is the same plan."""
     assert FaultPlan.from_json(plan.to_json()) == plan

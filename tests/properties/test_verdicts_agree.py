@@ -25,6 +25,7 @@ from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
 from reports.formats.results import Results
 from reports.pipeline.summary import Facts, summarise
+from tests.thoroughness import examples
 
 VERDICTS = ("held", "violated", "inconclusive", "not_applicable")
 SITUATIONS = ("grant", "denied", "contention", "fault:pause")
@@ -135,7 +136,7 @@ def told(counted: Summary) -> Results:
 
 
 @given(runs=RUNS, losses=LOSSES)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_the_process_and_spark_say_the_same_of_the_same_counts(runs: list[Run], losses: tuple[int, int]) -> None:
     """Verdict, liveness, fairness, reasons, clauses, reach and exit code: one definition, two ways to it."""
     here, there = told(in_process(runs, losses)), on_spark(runs, losses)
@@ -144,7 +145,7 @@ def test_the_process_and_spark_say_the_same_of_the_same_counts(runs: list[Run], 
 
 
 @given(runs=RUNS, losses=LOSSES, cut=st.integers(0, 5))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_batches_do_not_change_a_verdict(runs: list[Run], losses: tuple[int, int], cut: int) -> None:
     """A campaign adds up batch by batch: the verdict is that of all runs judged at once."""
     joined = in_process(runs[:cut], losses)
@@ -153,7 +154,7 @@ def test_batches_do_not_change_a_verdict(runs: list[Run], losses: tuple[int, int
 
 
 @given(runs=RUNS, losses=LOSSES)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_what_was_seen_is_said_and_what_was_not_asked_is_not(runs: list[Run], losses: tuple[int, int]) -> None:
     """A violation is never hidden, "held" never said against a doubt, and nothing holds that no run could be asked."""
     verdicts = decide(in_process(runs, losses))
@@ -178,7 +179,7 @@ def _twin(run: Run, other: Run) -> bool:
 
 
 @given(runs=RUNS, losses=LOSSES, allowed=st.sets(st.sampled_from([3, 4, 5])), store_lost=st.booleans())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_every_gate_is_told_the_same_of_what_it_allows(
     runs: list[Run], losses: tuple[int, int], allowed: set[int], store_lost: bool
 ) -> None:
@@ -198,7 +199,7 @@ def test_every_gate_is_told_the_same_of_what_it_allows(
 
 
 @given(runs=RUNS, losses=LOSSES)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_every_gate_is_told_the_same(runs: list[Run], losses: tuple[int, int]) -> None:
     """Exit code, `--json`, JUnit and annotations agree on what failed, what is open and what passed."""
     results = told(in_process(runs, losses))

@@ -129,12 +129,13 @@ def drawn(rng: random.Random) -> History:
     return h
 
 
-def test_both_definitions_agree_on_unlocks_of_what_is_not_held():
+@pytest.mark.parametrize("seeds", [50, pytest.param(200, marks=pytest.mark.long)])
+def test_both_definitions_agree_on_unlocks_of_what_is_not_held(seeds: int) -> None:
     """S7: an unlock says that the grant is over. A second, a late or an idle one is true; a false one is not."""
     answers = {"legal": 0, "illegal": 0}
-    for seed in range(200):
+    for seed in range(seeds):
         h = drawn(random.Random(seed))
         answer = said(h).split(":")[0]
         assert (answer == "illegal") == (h.verdict("S7")["verdict"] == "violated"), (seed, said(h))
         answers[answer] += 1
-    assert min(answers.values()) > 40, answers
+    assert min(answers.values()) > seeds // 5, answers

@@ -130,3 +130,9 @@ def test_a_lock_loads_the_standard_library_alone(statement: str) -> None:
 def test_the_table_of_servers_loads_no_client_of_them() -> None:
     """A command that runs a lock in memory, or lists what it could run on, waits for no SDK (2 s for all three)."""
     assert loaded_by("import scenarios.backends, scenarios.worlds.contention") & CLIENTS == set()
+
+
+def test_a_listing_of_scenarios_loads_no_arrays() -> None:
+    """`lockref scenario list` reads the catalogue and judges nothing: NumPy and Arrow would be a third of its time."""
+    statement = "from lockref.cli.main import run; assert run(['--quiet', 'scenario', 'list', '--json']) == 0"
+    assert loaded_by(statement) & {"numpy", "pyarrow"} == set()

@@ -8,8 +8,8 @@ import pytest
 
 from lockref.lab.loading import load_provider
 from reports.checks import judge
+from reports.checks.situation_names import TOKEN
 from reports.checks.summary import Summary
-from reports.checks.verdicts import TOKEN
 from scenarios.definition.expectations import surprises
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.definition.mixture import inapplicable

@@ -50,10 +50,11 @@ def test_each_form_of_what_a_swarm_draws_has_to_matter() -> None:
 def test_the_command_says_which_fault_changes_nothing(tmp_path, monkeypatch, capsys) -> None:
     """`lockref scenario test` fails on a scenario with a fault that strikes nobody."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("scenarios.ineffective_faults.SEEDS_ENOUGH", 20)
     file = tmp_path / "idle.yaml"
     idle = "faults:\n  - {id: idle, kind: lose_reply, client: n1, op: release, nth: 90}\n"
     file.write_text(HOLDING.replace("TASK", "main").replace("faults:\n", idle))
     assert run(["scenario", "test", str(file), "--seeds", "1..3"]) == 1
     told = capsys.readouterr().out
     assert "idle" in told
-    assert "changed nothing in 500 seeds" in told
+    assert "changed nothing in 20 seeds" in told

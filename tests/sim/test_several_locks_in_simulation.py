@@ -6,7 +6,7 @@ from lockref.history import runs_table, to_table
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import Version
 from lockref.words import Kind
-from reports.checks.judge import judge
+from reports.checks.judgement import judge
 from sim.world import World
 from tests.unit.test_several_locks import KEY, MINE, OTHERS, body, decode
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lockref.history import Recorder, detail, runs_table, to_table
-from lockref.words import IF_ABSENT, Kind, Op, Outcome
+from lockref.history import Recorder, runs_table, to_table
+from lockref.words import IF_ABSENT, Kind, Op, Outcome, detail
 
 MS = 1_000_000
 SECOND = 1_000_000_000

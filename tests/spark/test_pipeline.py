@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from reports.formats.results import judged as judged_results
 from reports.formats.results import load_results
 from reports.history_files import load_history
 from reports.pipeline import analyse, analyse_each
+from reports.pipeline.inputs import RUN_BITS
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged
@@ -67,6 +69,48 @@ def judged(events: pa.Table, runs: pa.Table) -> list[dict[str, Any]]:
     return judge(events, runs).verdicts.sort_by([("run", "ascending"), ("clause", "ascending")]).to_pylist()
 
 
+@dataclass(frozen=True)
+class Passed:
+    """What the pipeline said of one history. tables: what its maker wrote, before any damage."""
+
+    folder: Path
+    results: dict[str, Any]
+    verdicts: list[dict[str, Any]]
+    tables: tuple[pa.Table, pa.Table]
+    quarantine: Path
+
+
+Make = Callable[[Path], tuple[pa.Table, pa.Table]]
+"""Writes a history to a folder; the tables that it wrote, before any damage."""
+
+IN_ONE_PASS: dict[str, Make] = {}
+"""The histories of the short lane. They share one pass, as each costs ten seconds however small its histories."""
+
+
+def in_one_pass(make: Make) -> Make:
+    """Have the history in the pass that all tests share, under the name of its maker."""
+    IN_ONE_PASS[make.__name__] = make
+    return make
+
+
+@pytest.fixture(scope="module")
+def passed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Passed]:
+    """What one pass over all histories of `IN_ONE_PASS` said of each, by name.
+
+    That each history gets what it gets alone is `test_one_pass_over_several_inputs_gives_each_what_it_gets_alone`.
+    """
+    base = tmp_path_factory.mktemp("passed")
+    tables = {name: make(base / name) for name, make in IN_ONE_PASS.items()}
+    results = analyse_each([base / name for name in IN_ONE_PASS], base / "out", spark)
+    verdicts = verdicts_of(base / "out")
+    answers = {}
+    for place, name in enumerate(IN_ONE_PASS):
+        own = [row for row in verdicts if row["run"] >> RUN_BITS == place]
+        own = [{**row, "run": row["run"] - (place << RUN_BITS)} for row in own]
+        answers[name] = Passed(base / name, results[place], own, tables[name], base / "out/quarantine")
+    return answers.__getitem__
+
+
 def collect_batches() -> list[tuple[list[str], int, int]]:
     """Batches of planted defects that Hypothesis made up, collected first so that Spark is asked once."""
     found: list[tuple[list[str], int, int]] = []
@@ -82,8 +126,9 @@ def collect_batches() -> list[tuple[list[str], int, int]]:
     return found
 
 
-def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path: Path) -> None:
-    """One definition of safe: every run, clause, count, instant and witness agrees on invented, planted histories."""
+@in_one_pass
+def invented(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """Planted histories, of which Hypothesis made up the plants."""
     recorders, rows = [], []
     for plants, first_seed, turns in collect_batches():
         for place, plant in enumerate(plants):
@@ -91,11 +136,16 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
             rows.append(run_row(len(rows), first_seed + place))
     events, runs = to_table(recorders), runs_table(rows)
     # Spark reads files in any order; so must the judge be asked.
-    shuffled = events.take(pa.array(np.random.default_rng(5).permutation(len(events))))
-    folder = write_parquet(tmp_path / "h", shuffled, runs)
-    results = analyse([folder], tmp_path / "out", spark)
+    write_parquet(folder, events.take(pa.array(np.random.default_rng(5).permutation(len(events)))), runs)
+    return events, runs
+
+
+def test_verdicts_on_spark_equal_those_in_process(passed: Callable[[str], Passed]) -> None:
+    """One definition of safe: every run, clause, count, instant and witness agrees on invented, planted histories."""
+    found = passed("invented")
+    results, (events, runs) = found.results, found.tables
     expected = judged(events, runs)
-    assert verdicts_of(tmp_path / "out") == expected
+    assert found.verdicts == expected
     assert {row["clause"] for row in expected if row["verdict"] == "violated"} >= {"S1", "S3", "S4"}
     judgement = judge(events, runs)
     verdicts = decide(Summary.of(judgement, events, runs))
@@ -110,39 +160,70 @@ def test_verdicts_on_spark_equal_those_in_process(spark: SparkSession, tmp_path:
     assert results["longest_gap_ns"] == summary.longest_gap_ns
 
 
+@in_one_pass
+def assignments(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """Grants by a controller, in simulated runs of the recipe of Helix."""
+    batch = simulate_many(load_scenario("z10-partitioned-holder"), load_provider("helix-recipe"), range(1, 7))
+    write_parquet(folder, batch.events, batch.runs)
+    return batch.events, batch.runs
+
+
+def test_assignments_are_judged_alike(passed: Callable[[str], Passed]) -> None:
+    """Grants by a controller: Spark gives what one process gives."""
+    found = passed("assignments")
+    expected = judged(*found.tables)
+    assert found.verdicts == expected
+    assert {row["clause"] for row in expected if row["verdict"] == "violated"} >= {"S3", "S4", "L1"}
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("scenario", "provider", "clauses"),
-    [
-        pytest.param("w16-unconditional-puts", "dynamodb-lock-0.6.1", {"DL1", "DL4"}, marks=pytest.mark.long),
-        pytest.param("b05-time-to-live", "dynamodb-lock-0.6.1", {"S3"}, marks=pytest.mark.long),
-        ("z10-partitioned-holder", "helix-recipe", {"S3", "S4", "L1"}),
-    ],
+    ("scenario", "clauses"), [("w16-unconditional-puts", {"DL1", "DL4"}), ("b05-time-to-live", {"S3"})]
 )
-def test_commits_leases_and_assignments_are_judged_alike(
-    spark: SparkSession, tmp_path: Path, scenario: str, provider: str, clauses: set[str]
+def test_commits_and_leases_are_judged_alike(
+    spark: SparkSession, tmp_path: Path, scenario: str, clauses: set[str]
 ) -> None:
-    """DL1 to DL5, leases that tell no instant, grants by a controller: Spark gives what one process gives."""
-    batch = simulate_many(load_scenario(scenario), load_provider(provider), range(1, 7))
+    """DL1 to DL5, and leases that tell no instant: Spark gives what one process gives."""
+    batch = simulate_many(load_scenario(scenario), load_provider("dynamodb-lock-0.6.1"), range(1, 7))
     analyse([write_parquet(tmp_path / "h", batch.events, batch.runs)], tmp_path / "out", spark)
     expected = judged(batch.events, batch.runs)
     assert verdicts_of(tmp_path / "out") == expected
     assert {row["clause"] for row in expected if row["verdict"] == "violated"} >= clauses
 
 
-@pytest.mark.parametrize("write", [write_parquet, pytest.param(write_jsonl, marks=pytest.mark.long)])
-def test_locks_of_every_protocol_are_judged_alike(spark: SparkSession, tmp_path: Path, write: Write) -> None:
-    """Which source tells of a lock's grants is read from the runs table, on Spark as in the process."""
+def protocols_history() -> tuple[pa.Table, pa.Table]:
+    """Locks of every protocol, each with a grant that nobody gave, and then an acquisition that fails."""
     stories = [assigned(), queued(), mixed(), assigned(is_simulated=False), queued(is_simulated=False), mixed()]
     for story in stories[3:]:
         story.acquires("n3", 100, 110, token=1)
         story.fails("n4", call=200, returned=210)
-    events, runs = tables(*stories, History())
-    folder = write(tmp_path / "h", events, runs)
-    analyse([folder], tmp_path / "out", spark)
-    expected = judged(events, runs)
-    assert verdicts_of(tmp_path / "out") == expected
+    return tables(*stories, History())
+
+
+@in_one_pass
+def protocols(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """See `protocols_history`."""
+    events, runs = protocols_history()
+    write_parquet(folder, events, runs)
+    return events, runs
+
+
+def test_locks_of_every_protocol_are_judged_alike(passed: Callable[[str], Passed]) -> None:
+    """Which source tells of a lock's grants is read from the runs table, on Spark as in the process."""
+    found = passed("protocols")
+    expected = judged(*found.tables)
+    assert found.verdicts == expected
     assert {row["run"] for row in expected if (row["clause"], row["verdict"]) == ("S7", "violated")} == {3, 4}
-    assert judged(*load_history(folder)[:2]) == expected
+    assert judged(*load_history(found.folder)[:2]) == expected
+
+
+@pytest.mark.long
+def test_locks_of_every_protocol_are_judged_alike_from_json_lines(spark: SparkSession, tmp_path: Path) -> None:
+    """The same, of the same histories in the other format."""
+    events, runs = protocols_history()
+    folder = write_jsonl(tmp_path / "h", events, runs)
+    analyse([folder], tmp_path / "out", spark)
+    assert verdicts_of(tmp_path / "out") == judged(events, runs) == judged(*load_history(folder)[:2])
 
 
 @pytest.mark.parametrize("groups", [1, 3])
@@ -172,8 +253,9 @@ def test_json_lines_and_parquet_give_the_same_results(spark: SparkSession, tmp_p
     assert verdicts_of(tmp_path / "op") == verdicts_of(tmp_path / "oj")
 
 
-def test_a_store_that_died_is_told_alike_in_the_process_and_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """One history of a real run: verdict, reasons, notices, answers and speed are the same, and so is a floor."""
+@in_one_pass
+def a_dead_store(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """A real run whose store answers for eight seconds, then no more."""
     h = History(is_simulated=False, run={"end_ns": 15 * 10**9, "clients": 2, "must_happen": ["grant >= 100"]})
     for turn, at in enumerate(range(0, 8 * 10**9, 10**8)):
         held = h.granted(f"n{1 + turn % 2}", call=at, applied=at + 10, returned=at + 20, token=at, owner=f"o{at}")
@@ -182,8 +264,15 @@ def test_a_store_that_died_is_told_alike_in_the_process_and_on_spark(spark: Spar
     for at in range(8 * 10**9, 15 * 10**9, 10**9):
         h.read("n1", at + 10, sent=at, outcome=Outcome.AMBIGUOUS)
     events, runs = tables(h)
+    write_parquet(folder, events, runs)
+    return events, runs
+
+
+def test_a_store_that_died_is_told_alike_in_the_process_and_on_spark(passed: Callable[[str], Passed]) -> None:
+    """One history of a real run: verdict, reasons, notices, answers and speed are the same, and so is a floor."""
+    events, runs = passed("a_dead_store").tables
     told = judged_results(Summary.of(judge(events, runs), events, runs), title="t", classes={}, events=0)
-    found = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
+    found = passed("a_dead_store").results
     expected = told.model_dump(mode="json")
     same = ("verdict", "reasons", "notices", "is_store_lost", "answers", "speed")
     assert {name: found[name] for name in same} == {name: expected[name] for name in same}
@@ -227,10 +316,14 @@ def test_one_pass_over_several_inputs_gives_each_what_it_gets_alone(spark: Spark
         assert (tmp_path / f"out/{place}" / found["files"]["tables"] / "verdicts").is_dir()
 
 
-def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: SparkSession, tmp_path: Path) -> None:
-    """Each kind of malformed record is counted by reason; its run is damaged, so "held" is not said."""
+MALFORMED = 5
+
+
+@in_one_pass
+def malformed(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """A history with records of five kinds that are none."""
     events, runs = history(["", "", "", "stale_write"])
-    folder = write_jsonl(tmp_path / "h", events, runs)
+    write_jsonl(folder, events, runs)
     good = {"seq": 9000, "at_ns": 1, "node": "n1", "kind": "call", "op": "acquire", "outcome": "none"}
     bad = [
         json.dumps({**good, "run": 1, "at_ns": "soon"}),
@@ -240,8 +333,15 @@ def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: Spa
         json.dumps({**good, "run": 77}),
     ]
     path = folder / "events.jsonl"
+    assert len(bad) == MALFORMED
     path.write_text("\n".join(bad) + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
-    results = analyse([folder], tmp_path / "out", spark)
+    return events, runs
+
+
+def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(passed: Callable[[str], Passed]) -> None:
+    """Each kind of malformed record is counted by reason; its run is damaged, so "held" is not said."""
+    found = passed("malformed")
+    results = found.results
     assert {row["reason"]: row["records"] for row in results["quarantine"]} == {
         "wrong type: at_ns is not an integer": 1,
         "unknown kind": 1,
@@ -251,36 +351,59 @@ def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(spark: Spa
     }
     assert (results["verdict"], results["runs"], results["damaged"]) == ("violated", 2, 3)
     assert {failure["run"] for failure in results["failures"]} == {3}
-    written = [json.loads(line) for part in (tmp_path / "out/quarantine").glob("*.json") for line in part.open()]
-    assert len(written) == len(bad)
+    written = [json.loads(line) for part in found.quarantine.glob("*.json") for line in part.open()]
+    assert len([row for row in written if row["source"] == list(IN_ONE_PASS).index("malformed")]) == MALFORMED
     assert any("levitated" in row["record"] for row in written)
 
 
-@pytest.mark.parametrize(
-    ("line", "damaged", "verdict"),
-    [
-        pytest.param('{"run": 0, "seq":', 2, "inconclusive", marks=pytest.mark.long),
-        pytest.param('["no", "object"]', 2, "inconclusive", marks=pytest.mark.long),
-        pytest.param('{"at_ns": 1, "node": "n1", "kind": "call"}', 2, "inconclusive", marks=pytest.mark.long),
-        ('{"run": 0, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "violated"),
-        pytest.param(
-            '{"run": 1, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "inconclusive", marks=pytest.mark.long
-        ),
-    ],
-)
-def test_a_lost_record_means_the_same_on_spark_and_in_process(
-    spark: SparkSession, tmp_path: Path, line: str, damaged: int, verdict: str
-) -> None:
-    """No false verdict: a run that lost a record is judged nowhere, nor is any that may have lost one."""
-    folder = write_jsonl(tmp_path / "h", *history(["", "stale_write"]))
+def write_with_line(folder: Path, line: str) -> None:
+    """Write a history whose first line is `line`."""
+    write_jsonl(folder, *history(["", "stale_write"]))
     path = folder / "events.jsonl"
     path.write_text(line + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
-    results = analyse([folder], tmp_path / "out", spark)
+
+
+def assert_same_in_process(
+    folder: Path, results: dict[str, Any], verdicts: list[dict[str, Any]], damaged: int, verdict: str
+) -> None:
+    """Hold what Spark says of a history that lost a record against what is expected, and the process against both."""
     read, runs, notes = load_history(folder)
     in_process = Summary.of(judge(read, runs), read, runs, damaged=len(notes.damaged))
     assert (results["verdict"], results["damaged"], results["runs"]) == (verdict, damaged, 2 - damaged)
     assert (decide(in_process).safety, in_process.damaged, in_process.runs) == (verdict, damaged, 2 - damaged)
-    assert verdicts_of(tmp_path / "out") == judged(read, runs)
+    assert verdicts == judged(read, runs)
+
+
+@in_one_pass
+def a_lost_record(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """The first of two runs has an event without a time."""
+    write_with_line(folder, '{"run": 0, "at_ns": "soon", "node": "n1", "kind": "call"}')
+    return load_history(folder)[:2]
+
+
+def test_a_lost_record_means_the_same_on_spark_and_in_process(passed: Callable[[str], Passed]) -> None:
+    """No false verdict: a run that lost a record is judged nowhere; the other run is."""
+    found = passed("a_lost_record")
+    assert_same_in_process(found.folder, found.results, found.verdicts, 1, "violated")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("line", "damaged", "verdict"),
+    [
+        ('{"run": 0, "seq":', 2, "inconclusive"),
+        ('["no", "object"]', 2, "inconclusive"),
+        ('{"at_ns": 1, "node": "n1", "kind": "call"}', 2, "inconclusive"),
+        ('{"run": 1, "at_ns": "soon", "node": "n1", "kind": "call"}', 1, "inconclusive"),
+    ],
+)
+def test_a_lost_record_of_any_run_means_the_same_on_spark_and_in_process(
+    spark: SparkSession, tmp_path: Path, line: str, damaged: int, verdict: str
+) -> None:
+    """No false verdict: nor is any run judged that may have lost one."""
+    write_with_line(tmp_path / "h", line)
+    results = analyse([tmp_path / "h"], tmp_path / "out", spark)
+    assert_same_in_process(tmp_path / "h", results, verdicts_of(tmp_path / "out"), damaged, verdict)
 
 
 @pytest.mark.long
@@ -373,10 +496,17 @@ def test_demanded_situations_that_never_happened_leave_it_open(spark: SparkSessi
     assert results["reasons"] == ["never happened: crash"]
 
 
-def test_latencies_are_those_of_the_history(spark: SparkSession, tmp_path: Path) -> None:
-    """Waits, holds and requests are exact: quantiles equal those computed from the events by hand."""
+@in_one_pass
+def long_turns(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """Two runs in which nothing is wrong."""
     events, runs = history(["", ""], turns=9)
-    results = analyse([write_parquet(tmp_path / "h", events, runs)], tmp_path / "out", spark)
+    write_parquet(folder, events, runs)
+    return events, runs
+
+
+def test_latencies_are_those_of_the_history(passed: Callable[[str], Passed]) -> None:
+    """Waits, holds and requests are exact: quantiles equal those computed from the events by hand."""
+    results, (events, _) = passed("long_turns").results, passed("long_turns").tables
     rows = events.to_pylist()
     calls = {(row["run"], row["request"]): row["at_ns"] for row in rows if row["kind"] == "call"}
     acquired = [row for row in rows if row["kind"] == "return" and row["op"] == "acquire"]
@@ -389,13 +519,20 @@ def test_latencies_are_those_of_the_history(spark: SparkSession, tmp_path: Path)
     assert granted == len(acquired) == found["hold", "", "applied"]["samples"]
 
 
-def test_handoffs_are_those_of_the_checks(spark: SparkSession, tmp_path: Path) -> None:
-    """F3: one definition: what `measure` says of a history is what the pipeline's quantiles are taken of."""
+@in_one_pass
+def handoffs(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """Two releases, the second of which somebody waits for."""
     h = History()
     h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4, returned=5)
     h.released(h.granted("n1", call=10, applied=11, returned=12), call=13, applied=14, returned=15)
     h.granted("n2", call=1, applied=54, returned=55)
-    results = analyse([write_parquet(tmp_path / "h", *h.tables())], tmp_path / "out", spark)
+    write_parquet(folder, *h.tables())
+    return h.tables()
+
+
+def test_handoffs_are_those_of_the_checks(passed: Callable[[str], Passed]) -> None:
+    """F3: one definition: what `measure` says of a history is what the pipeline's quantiles are taken of."""
+    results = passed("handoffs").results
     (handoff,) = [row for row in results["latency"] if row["measure"] == "handoff"]
     assert (handoff["op"], handoff["samples"], handoff["min_ns"], handoff["max_ns"]) == ("after release", 2, 40, 50)
 

@@ -6,7 +6,7 @@ import pytest
 
 from lockref.history import CUT_SHORT
 from lockref.words import Kind, Op, Outcome
-from reports.checks.judge import measure
+from reports.checks.judgement import measure
 from reports.formats.results import judged
 from tests.histories import History, summarised, timed
 

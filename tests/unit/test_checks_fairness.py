@@ -7,7 +7,7 @@ import pytest
 from lockref.errors import ConfigError
 from reports.checks import decide
 from reports.checks.clauses.fairness import gini, jain
-from reports.checks.judge import measure
+from reports.checks.judgement import measure
 from tests.histories import History, summarised, timed
 
 

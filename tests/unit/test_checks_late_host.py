@@ -6,7 +6,7 @@ import pytest
 
 from lockref.words import Op, Outcome
 from reports.checks import judge
-from scenarios.definition.thresholds import judged_thresholds
+from scenarios.definition.kept_thresholds import judged_thresholds
 from scenarios.worlds.host_watch import NAP_NS, HostWatch
 from tests.histories import History, summarised, tables, verdict
 

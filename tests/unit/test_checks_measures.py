@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockref.words import Op
-from reports.checks.judge import measure
+from reports.checks.judgement import measure
 from tests.histories import History, timed
 
 

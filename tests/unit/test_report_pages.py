@@ -134,36 +134,50 @@ class _Outline(html.parser.HTMLParser):
                 self.loaded.append(value or "")
 
 
-def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of two results of which one is full of hostile text; drawing its pictures takes a second."""
+    return render([full(HOSTILE), full(title="second")], tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="module")
+def plain_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of two results with ordinary names."""
+    return render([full(), full(title="second")], tmp_path_factory.mktemp("plain"))
+
+
+def test_a_hostile_name_stays_text(hostile_page: Path) -> None:
     """Owners with markup, escapes and ten kilobytes end up as short text in HTML, Markdown and every picture."""
-    page = render([full(HOSTILE)], tmp_path).read_text(encoding="utf-8")
+    page, folder = hostile_page.read_text(encoding="utf-8"), hostile_page.parent
     outline = _Outline(page)
     assert outline.tags.count("script") == 1
     assert "\x1b" not in page
     visible = page[: page.index('<script type="application/json"')]
     assert "A" * 5_000 not in visible
     assert "<script>alert" not in page
-    summary = (tmp_path / "report.md").read_text(encoding="utf-8")
+    summary = (folder / "report.md").read_text(encoding="utf-8")
     assert "\x1b" not in summary
     outside = re.sub(r"```text\n.*?\n```", "", summary, flags=re.DOTALL)
     assert not re.search(r"(?<!\\)<script", outside)
-    for picture in (tmp_path / "figures").glob("*.svg"):
+    pictures = list((folder / "figures").glob("*.svg"))
+    assert pictures
+    for picture in pictures:
         assert ET.parse(picture).getroot().tag.endswith("svg")
         assert "<script" not in picture.read_text(encoding="utf-8")
 
 
-def test_the_embedded_data_are_the_results(tmp_path: Path) -> None:
+def test_the_embedded_data_are_the_results(hostile_page: Path) -> None:
     """The JSON in the page parses back to the very results, hostile text included."""
     given = [full(HOSTILE), full(title="second")]
-    page = render(given, tmp_path).read_text(encoding="utf-8")
+    page = hostile_page.read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="lockref-results">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     assert [Results.model_validate(one) for one in json.loads(found.group(1))] == given
 
 
-def test_the_page_is_closed_and_its_anchors_unique(tmp_path: Path) -> None:
+def test_the_page_is_closed_and_its_anchors_unique(plain_page: Path) -> None:
     """No address but anchors and data, no id twice, every link leads somewhere."""
-    page = render([full(), full(title="second")], tmp_path).read_text(encoding="utf-8")
+    page = plain_page.read_text(encoding="utf-8")
     outline = _Outline(page)
     assert outline.loaded == []
     assert len(outline.ids) == len(set(outline.ids))
@@ -172,24 +186,24 @@ def test_the_page_is_closed_and_its_anchors_unique(tmp_path: Path) -> None:
     assert not re.findall(r"url\((?!#)", page)
 
 
-def test_the_page_tells_verdict_bound_and_missing_situations(tmp_path: Path) -> None:
+def test_the_page_tells_verdict_bound_and_missing_situations(plain_page: Path) -> None:
     """Verdict and n in the banner, clause table, reach, failure block, replay, provenance; each figure with a table."""
-    page = render([full()], tmp_path).read_text(encoding="utf-8")
+    page = plain_page.read_text(encoding="utf-8")
     for text in ("✗ violated", "1 run of 10 broke a safety clause", "39.0 grants/s", "no stale write",
                  "demanded, never happened", "LK-1", "unknown kind", "put.if_match", "arguments.n1"):  # fmt: skip
         assert text in page, text
     assert page.count("the figures as a table") == page.count("<figure")
-    assert page.count('role="img"') == page.count("<figure") == 7
+    assert page.count('role="img"') == page.count("<figure") == 2 * 7
 
 
-def test_equal_results_give_equal_bytes(tmp_path: Path) -> None:
+def test_equal_results_give_equal_bytes(plain_page: Path, tmp_path: Path) -> None:
     """Page, Markdown, SVG and PNG of the same results are the same bytes: no date, no random salt."""
-    for name in ("one", "two"):
-        render([full()], tmp_path / name)
-    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
+    one = plain_page.parent
+    render([full(), full(title="second")], tmp_path)
+    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
     assert len(files) >= 14
     for file in files:
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
+        assert (one / file).read_bytes() == (tmp_path / file).read_bytes(), file
 
 
 def test_no_measurements_is_said_and_draws_nothing(tmp_path: Path) -> None:
@@ -277,8 +291,9 @@ def test_beliefs_of_an_observer_belong_to_the_tenure() -> None:
     assert len(capped.intervals) + len(capped.ticks) == 2
 
 
-def test_markdown_stays_below_the_limit() -> None:
+def test_markdown_stays_below_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job summary above 1 MiB is dropped whole by GitHub: the text is cut with a notice."""
+    monkeypatch.setattr("reports.html.sections.draw", lambda *_told: [])
     sections = [build_section(full(), 1)]
     text = markdown(sections, title="t", bytes_max=1200)
     assert len(text.encode()) <= 1200
@@ -304,20 +319,20 @@ def console_of(page: Path, folder: Path) -> tuple[list[str], str]:
 @pytest.mark.chromium
 @pytest.mark.xdist_group("chromium")
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
-def test_a_browser_opens_the_page_without_complaint(tmp_path: Path) -> None:
+def test_a_browser_opens_the_page_without_complaint(hostile_page: Path, tmp_path: Path) -> None:
     """Nothing on the console, so no request either: the page's own policy forbids all, and reports each attempt there.
 
     The canary, the same page with one foreign picture, proves that an attempt would be seen.
     """
-    page = render([full(HOSTILE), full(title="second")], tmp_path / "out")
-    console, dom = console_of(page, tmp_path / "profile")
+    console, dom = console_of(hostile_page, tmp_path / "profile")
     assert console == []
     outline = _Outline(dom)
     assert outline.tags.count("script") == 1
     assert outline.tags.count("figure") == 14
     canary = tmp_path / "canary.html"
-    text = page.read_text(encoding="utf-8").replace("<main>", '<main><img src="http://127.0.0.1:9/x.png" alt="">')
-    canary.write_text(text, encoding="utf-8")
+    text = hostile_page.read_text(encoding="utf-8")
+    foreign = '<main><img src="http://127.0.0.1:9/x.png" alt="">'
+    canary.write_text(text.replace("<main>", foreign), encoding="utf-8")
     console, _ = console_of(canary, tmp_path / "profile2")
     assert any("Content Security Policy" in line for line in console)
 
@@ -338,7 +353,7 @@ def test_a_page_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
 
     (tmp_path / name).write_text("before")
     monkeypatch.setattr(Path, "write_bytes", half)
-    results = full()
+    results = Results(title="t", verdict="held", statement="s", runs=1)
     with pytest.raises(Died):
         results.write(tmp_path / name) if name == "results.json" else render([results], tmp_path)
     assert (tmp_path / name).read_text() == "before"

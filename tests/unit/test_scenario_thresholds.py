@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from reports.checks.judge import measure
+from reports.checks.judgement import measure
+from scenarios.definition.kept_thresholds import check_thresholds
 from scenarios.definition.load import load_scenario
-from scenarios.definition.thresholds import check_thresholds, parse_threshold
+from scenarios.definition.thresholds import parse_threshold
 from scenarios.run import simulate_many
 
 S = 1_000_000_000

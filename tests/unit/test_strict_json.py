@@ -18,13 +18,13 @@ from lockref.dynamodb.shipped.row_lock import number_in
 from lockref.errors import ConfigError, CorruptRecord, HistoryUnreadable
 from lockref.helix.records import views
 from lockref.helix.records.zn_record import ZNRecord
-from lockref.history import detail
 from lockref.lab.lock_rows import lock_columns
 from lockref.lab.spool import begin_spool, read_spool
 from lockref.storage import audit
 from lockref.stores.memory import MemoryStore
 from lockref.stores.probe import fingerprint
 from lockref.strict_json import LEVELS_MAX, NotJson, is_whole, read_json, read_object
+from lockref.words import detail
 from scenarios.checkpoint import read_fingerprint, seeds_in
 from scenarios.runs import unfinished_runs
 from scenarios.workloads.delta.log_files import Log, checkpoint_key, entry_key, last_checkpoint_key, parse_commit

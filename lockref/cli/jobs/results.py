@@ -21,7 +21,7 @@ from reports.formats.github import annotation_lines
 from reports.formats.results import Results
 from reports.formats.terminal import result_lines
 from scenarios.checkpoint import seeds_in
-from scenarios.definition.thresholds import judged_thresholds
+from scenarios.definition.kept_thresholds import judged_thresholds
 from scenarios.runs import RunFolder, end_of, provenance
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import below_earlier_maximum
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
+from reports.checks.situation_names import TOKEN
 from reports.checks.told import told_row
-from reports.checks.verdicts import TOKEN
 
 GUILTY_TOLD: Final = 2
 """So many wrong writes of a resource are shown beside the worst of them."""

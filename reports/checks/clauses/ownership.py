@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from lockref.words import ABSENT, Op, Outcome
+from lockref.words import ABSENT, OPERATOR, Op, Outcome
 from reports.checks.clauses.takeover import came_early
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import last_at_or_before, renumber
-from reports.checks.facts.sources.grants import DELETED, FOREIGN, LIVE, OPERATOR, RELEASED
+from reports.checks.facts.sources.grants import DELETED, FOREIGN, LIVE, RELEASED
 from reports.checks.facts.sources.open_calls import OpenCalls
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from lockref.words import ABSENT
+from lockref.words import ABSENT, OPERATOR
 from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.sources.grants import END_TAKEN_OVER, OPERATOR
+from reports.checks.facts.sources.grants import END_TAKEN_OVER
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.disturbances import Disturbances
 from reports.checks.rulings import Violations

@@ -80,14 +80,12 @@ def first_seed(bug: Bug, seeds: range) -> tuple[int, frozenset[str]] | None:
     scenario = load_scenario(bug.scenario)
     spec = bug.spec
     not_demanded = scenario.not_demanded(spec.stands_on)
-    for at in range(seeds.start, seeds.stop, 10):
-        result = run_campaign(
-            scenario,
-            spec,
-            range(at, min(at + 10, seeds.stop)),
-            keep_runs=0,
-            not_demanded=not_demanded,
-        )
+    at = seeds.start
+    while at < seeds.stop:
+        # Most bugs are seen in the first run: as many seeds again as were run so far, at most ten.
+        piece = range(at, min(at + max(1, min(at - seeds.start, 10)), seeds.stop))
+        at = piece.stop
+        result = run_campaign(scenario, spec, piece, keep_runs=0, not_demanded=not_demanded)
         broken: dict[int, set[str]] = {}
         for finding in result.summary.findings:
             broken.setdefault(finding.run, set()).add(finding.clause)

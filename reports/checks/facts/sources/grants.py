@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lockref.words import ABSENT
+from lockref.words import ABSENT, OPERATOR
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.segments import is_first, ordinals
 from reports.checks.told import BY_HAND, told_row
@@ -39,9 +39,6 @@ FREED: Final = (END_RELEASED, END_DELETED, END_HANDED_OVER)
 
 RECORD, ASSIGNED, QUEUED = 0, 1, 2
 """Where a change was read: a record under compare-and-set, a controller's assignment, a queue of waiters."""
-
-OPERATOR: Final = "operator"
-"""The node name of whoever disturbs a simulated service by hand; no client, so no clause binds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

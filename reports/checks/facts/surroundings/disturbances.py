@@ -16,6 +16,7 @@ from lockref.strict_json import NotJson, read_object
 from lockref.words import ABSENT, Kind
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
+from reports.checks.situation_names import STRUCK
 
 CLOCK_KINDS = frozenset({"drift", "offset", "step", "freeze", "slew", "suspend"})
 PAUSE_KINDS = frozenset({"pause", "suspend"})
@@ -36,10 +37,6 @@ REQUEST_KINDS = frozenset(
     }
 )
 """Faults that strike a request. What they did to its sender is told by the answer, or by its absence."""
-
-STRUCK: Final = "fault"
-IDLE: Final = "idle:"
-"""Before the kind of a fault: its strikes that changed nothing."""
 
 FAULT_SITUATIONS: Final[dict[str, frozenset[str] | None]] = {
     "partition": frozenset({"partition"}),
