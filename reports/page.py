@@ -16,7 +16,7 @@ from lockref.errors import CapabilityMissing
 from lockref.temporary_folders import owned_folder
 from reports.account import judged_history
 from reports.checks.verdicts import counted
-from reports.formats.results import Results, load_results
+from reports.formats.results import Results, load_results, troubles
 from reports.history_files import is_unfinished, load_history, write_history
 from reports.html import render
 from reports.pipeline import analyse_each
@@ -126,7 +126,10 @@ def _joined(analysed: Results, judged: Results) -> Results:
         if drawn is not None:
             failure.timeline, failure.begin_ns = drawn.timeline, drawn.begin_ns
     joined = judged.judged_again(analysed)
-    notices = list(dict.fromkeys([*judged.notices, *analysed.notices, *_differences(analysed, judged, joined)]))
+    # The run has counted its lost tenures and its errors in all runs, the analysis in those that were kept.
+    counted_again = set(troubles({row.situation: (row.runs, row.count) for row in analysed.reach}))
+    added = [notice for notice in analysed.notices if notice not in counted_again]
+    notices = list(dict.fromkeys([*judged.notices, *added, *_differences(analysed, judged, joined)]))
     return joined.model_copy(update={"notices": notices})
 
 

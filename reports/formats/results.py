@@ -507,11 +507,11 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
         is_store_lost=verdicts.is_store_lost,
         answers=[StoreAnswers.model_validate(row) for row in counts.answers],
         speed=Speed.model_validate(counts.speeds[0]) if len(counts.speeds) == 1 == counts.runs else None,
-        notices=[*counts.notices, *_troubles(reach)],
+        notices=[*counts.notices, *troubles(reach)],
     )
 
 
-def _troubles(reach: Mapping[str, tuple[int, int]]) -> list[str]:
+def troubles(reach: Mapping[str, tuple[int, int]]) -> list[str]:
     """What no clause forbids and a reader must know: grants that were lost under their holders, calls that raised."""
     found = []
     for situation, noun, words in (

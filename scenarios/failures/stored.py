@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -139,14 +139,19 @@ class FailureStore:
         source: str = "",
         folder: Path = FAILURES,
         is_in_a_hurry: bool = False,
+        on_progress: Callable[[str], None] | None = None,
     ) -> None:
-        """source: how the user named the scenario, for the line that repeats the seed. is_in_a_hurry: shrink none."""
+        """source: how the user named the scenario, for the line that repeats the seed. is_in_a_hurry: shrink none.
+
+        on_progress: is told, before each run of a shrinking, how far it is: a shrinking may take a minute.
+        """
         self._scenario = scenario
         self._source = source or scenario.name
         self._spec = spec
         self._folder = folder
         self._shrunk = 0
         self._is_in_a_hurry = is_in_a_hurry
+        self._on_progress = on_progress
 
     def store(self, finding: Finding) -> Stored:
         """Keep what a campaign found, from its seed alone.
@@ -236,9 +241,16 @@ class FailureStore:
         return run_simulated(self._scenario, self._spec, seed, plan=plan, schedule=Replay(deviations))
 
     def _shrink(self, finding: Finding, outcome: RunOutcome) -> Shrunk:
+        runs = 0
+
         def fails(plan: FaultPlan, deviations: tuple[tuple[int, int], ...]) -> bool:
+            nonlocal runs
             # A lock that catches everything catches a Ctrl-C, too.
             interrupts.raise_if_heard()
+            runs += 1
+            if self._on_progress is not None:
+                what = f"{finding.clause} of seed {finding.run}"
+                self._on_progress(f"{self._scenario.name}: shrinking {what}, run {runs} of at most {SHRINK_RUNS_MAX}")
             return JudgedRun(self._repeat(plan, deviations, outcome.seed)).breaks_likewise(finding)
 
         return shrink(fails, outcome.plan, outcome.deviations, runs_max=SHRINK_RUNS_MAX)

@@ -14,6 +14,7 @@ from reports.formats.text import readable
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
+from scenarios.failures import stored
 from scenarios.failures.stored import FailureStore, JudgedRun, find_failures
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
@@ -33,18 +34,18 @@ def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path) -
     first = {(finding.clause, finding.run): finding for finding in campaign.summary.findings}
     differ = 0
     for told in results.failures[:5]:
-        stored = Failure.load(find_failures(told.id, folder=folder)[0])
+        kept = Failure.load(find_failures(told.id, folder=folder)[0])
         outcome = run_simulated(
-            Scenario.model_validate(stored.scenario),
+            Scenario.model_validate(kept.scenario),
             spec,
-            stored.seed,
-            plan=stored.plan,
-            schedule=Replay(stored.schedule),
+            kept.seed,
+            plan=kept.plan,
+            schedule=Replay(kept.schedule),
         )
         shown = JudgedRun(outcome)
-        assert outcome.digest == stored.digest
+        assert outcome.digest == kept.digest
         assert told.message == shown.message(told.clause)
-        assert told.witness == stored.witness
+        assert told.witness == kept.witness
         assert readable(told.message)[:100] in told.block
         assert told.timeline is not None
         assert told.timeline.moment_ns == told.at_ns
@@ -64,6 +65,17 @@ def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path) -> None
         shown = store.store(finding).shown
         assert shown is not None
         assert shown.finding.kind == finding.kind
+
+
+def test_a_shrinking_tells_how_far_it_is(tmp_path: Path) -> None:
+    """It may take a minute after the last seed: a command that says nothing then looks stuck."""
+    scenario, spec = load_scenario("e08"), load_provider("hudi")
+    told: list[str] = []
+    store = FailureStore(scenario, spec, folder=tmp_path, on_progress=told.append)
+    finding = next(found for found in run_campaign(scenario, spec, [1]).summary.findings if found.clause == "S3")
+    store.store(finding)
+    assert told[0] == f"e08-paused-holder: shrinking S3 of seed 1, run 1 of at most {stored.SHRINK_RUNS_MAX}"
+    assert len(told) > 1
 
 
 def test_the_replay_says_what_the_failure_said(

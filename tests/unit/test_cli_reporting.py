@@ -16,7 +16,7 @@ from lockref.runtime import NS_PER_S
 from reports.account import add_thresholds, judged_history, summarised_results
 from reports.checks.summary import Finding, Summary
 from reports.formats.document import document_of
-from reports.formats.results import Clause, Results
+from reports.formats.results import Clause, Reach, Results
 from reports.history_files import write_history
 from reports.page import Part, _joined, write_report
 from scenarios.definition.load import load_scenario
@@ -136,7 +136,8 @@ def test_a_statement_may_quote_strangers(capsys: pytest.CaptureFixture[str]) -> 
 
 def marked(who: str) -> Results:
     """Results whose every field says whose it is, by being an object of its own."""
-    own = {name: [f"{who}'s {name}"] for name in Results.model_fields}
+    own: dict[str, object] = {name: [f"{who}'s {name}"] for name in Results.model_fields}
+    own["reach"] = [Reach(situation=f"{who}'s situation", runs=1, count=1)]
     return Results.model_construct(**{**own, "runs": 1, "damaged": 0, "verdict": "held", "failures": [], "clauses": {}})
 
 
@@ -173,6 +174,19 @@ def test_a_clause_that_the_run_did_not_demand_decides_nothing_when_it_is_judged_
     broken = {name: Clause(verdict="violated", runs=3, violated=1) for name in ("S3", "S4")}
     joined = _joined(Results(verdict="violated", statement="", runs=3, clauses=broken), judged)
     assert (joined.verdict, joined.statement, joined.notices) == ("held", "0 violations", [])
+
+
+def test_a_figure_of_the_kept_runs_does_not_stand_beside_that_of_all_runs() -> None:
+    """One page told of 29 lost tenures and, a line below, of 16: the latter in the 60 kept ones of 100 runs."""
+
+    def counted(runs: int, tenures: int) -> Results:
+        reach = [Reach(situation="lost_at_work", runs=tenures, count=tenures)]
+        notices = [f"{tenures} tenures lost while the holder worked, in {tenures} runs"]
+        return Results(verdict="held", statement="", runs=runs, reach=reach, notices=[*notices, f"of {runs}"])
+
+    told = _joined(counted(60, 16), counted(100, 29)).notices
+    assert told[:3] == ["29 tenures lost while the holder worked, in 29 runs", "of 100", "of 60"]
+    assert not any("16 tenures" in notice for notice in told)
 
 
 def test_a_limit_that_was_broken_or_never_measured_counts_as_liveness() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from reports.checks.verdicts import counted
 from reports.formats import text as told
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def seed_progress(console: Console) -> Callable[[CampaignResult], None]:
         rate = sum(run.values()) / max(time.monotonic() - began, 1e-9)
         console.progress(
             f"{result.scenario.name}: {summary.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
-            f"{len(summary.findings)} distinct failures"
+            f"{counted(len(summary.findings), 'distinct failure')}"
         )
 
     return show

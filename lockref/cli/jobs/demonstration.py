@@ -131,6 +131,6 @@ def _simulate(
     )
     if campaign.is_interrupted:
         raise KeyboardInterrupt
-    results = campaign_results(campaign, FailureStore(scenario, spec), about=about)
+    results = campaign_results(campaign, FailureStore(scenario, spec, on_progress=console.progress), about=about)
     write_run(folder.path, *campaign.kept, results)
     return results

@@ -203,7 +203,7 @@ def _account(
     """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
     scenario = result.scenario
     hurry = result.is_interrupted or interrupts.was_heard()
-    store = FailureStore(scenario, campaign.spec, source=source, is_in_a_hurry=hurry)
+    store = FailureStore(scenario, campaign.spec, source=source, is_in_a_hurry=hurry, on_progress=console.progress)
     results = campaign_results(result, store, about=about)
     stands_on = campaign.spec.stands_on
     reference = scenario.reference_of(stands_on)
