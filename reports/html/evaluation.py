@@ -10,9 +10,10 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lockref.atomic_files import write_atomically
+from lockref.stores.probe.fingerprint import Fingerprint
 from reports.comparison.comparison import compare
 from reports.comparison.subjects import fingerprint_subject, open_subject
-from reports.formats import fingerprint
+from reports.formats.fingerprint import rate
 from reports.formats.results import Results
 from reports.formats.text import duration, short
 from reports.html.comparison import write_comparison
@@ -44,28 +45,30 @@ def write_evaluation(
 
 
 def _part(store: Mapping[str, Any]) -> dict[str, Any]:
-    probe = store["probe"] or {"verdict": "not_answered", "designs": {}, "clauses": {}}
+    probe = _fingerprint(store)
+    clauses = {} if probe is None else probe.clauses
     return {
         "store": store["store"],
         "ended": store["ended"],
-        "verdict": probe["verdict"],
-        "designs": list(probe["designs"].values()),
+        "verdict": "not_answered" if probe is None else probe.verdict,
+        "designs": [] if probe is None else list(probe.designs.values()),
         "against": [
-            (name, clause["verdict"], "; ".join([*clause["unsafe"], *clause["not_answered"], *clause["deviations"]]))
-            for name, clause in probe["clauses"].items()
-            if clause["verdict"] not in ("conforming", "unsupported")
+            (name, clause.verdict, "; ".join([*clause.unsafe, *clause.not_answered, *clause.deviations]))
+            for name, clause in clauses.items()
+            if clause.verdict not in ("conforming", "unsupported")
         ],
-        "races": [
-            (name, fingerprint.rate(probe["clauses"][name]))
-            for name in RACES
-            if name in probe["clauses"] and probe["clauses"][name]["rate"]
-        ],
-        "has_fingerprint": store["probe"] is not None,
+        "races": [(name, rate(clauses[name])) for name in RACES if name in clauses and clauses[name].rate is not None],
+        "has_fingerprint": probe is not None,
         "contention": store["contention"],
         "no_contention": "not reached" if store["ended"] else "not asked",
         "no_faults": "not reached" if store["ended"] and store["asks_faults"] else "not asked",
         "faults": store["faults"],
     }
+
+
+def _fingerprint(store: Mapping[str, Any]) -> Fingerprint | None:
+    """The store's fingerprint, from the document that `evaluation.json` keeps; None where the probe never began."""
+    return None if store["probe"] is None else Fingerprint.model_validate(store["probe"])
 
 
 def told(results: Results) -> dict[str, Any]:
@@ -86,9 +89,9 @@ def side_by_side(evaluated: Sequence[Mapping[str, Any]], folder: Path) -> list[t
         return []
     places = [folder / f"store-{number}" for number in range(1, len(evaluated) + 1)]
     probed = [
-        fingerprint_subject(found["probe"], place / "fingerprint.json")
+        fingerprint_subject(probe, place / "fingerprint.json")
         for found, place in zip(evaluated, places, strict=True)
-        if found["probe"] is not None
+        if (probe := _fingerprint(found)) is not None
     ]
     subjects = {"the stores, as they were probed": probed}
     for crowd in dict.fromkeys(run["contenders"] for found in evaluated for run in found["contention"]):
