@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lockref.clouds.uri import open_store
-    from lockref.dynamodb.renaming import PendingRename, finish_rename
+    from lockref.delta.renaming import PendingRename, finish_rename
     from lockref.errors import (
         LockError,
         LockForked,
@@ -48,14 +48,14 @@ _HOMES = {
     "ObjectStore": "lockref.stores.port",
     "Outcome": "lockref.words",
     "OutcomeUnknown": "lockref.errors",
-    "PendingRename": "lockref.dynamodb.renaming",
+    "PendingRename": "lockref.delta.renaming",
     "RecordView": "lockref.provider",
     "ReleaseFailed": "lockref.errors",
     "Runtime": "lockref.runtime",
     "StorageLock": "lockref.storage.lock",
     "StorageLockConfig": "lockref.storage.config",
     "ThreadRuntime": "lockref.runtime",
-    "finish_rename": "lockref.dynamodb.renaming",
+    "finish_rename": "lockref.delta.renaming",
     "open_lock": "lockref.opening",
     "open_store": "lockref.clouds.uri",
     "release_at_exit": "lockref.storage.operations",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from lockref.clouds.uri import open_store, parse_store_uri
+from lockref.delta.options import PARTITION_KEY_VALUE, PREFIX, LeaseOptions
 from lockref.dynamodb.lease import DynamoLock
-from lockref.dynamodb.options import PARTITION_KEY_VALUE, PREFIX, LeaseOptions
 from lockref.dynamodb.place import table_channel
 from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError

@@ -1,6 +1,6 @@
 """A lease in one znode: what Helix' ZKDistributedNonblockingLock meant to be (Z19), of the parts of every lease.
 
-Parts, rules of time and record are those of Delta Lake's lease (`lockref/dynamodb/lease.py`); only the store differs.
+Parts, rules of time and record are those of Delta Lake's lease (`lockref/delta`); place and notation differ.
 Beside Helix' lock:
 
 - durations and monotonic clocks, where it writes an instant of the holder's wall clock;
@@ -13,91 +13,68 @@ It has no priorities: to take a lock from a holder that works is what a lease ex
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from lockref.coordination.znode_store import ZNODES, ZnodeStore, key_of
-from lockref.dynamodb import item
-from lockref.dynamodb.lease import DynamoLock
-from lockref.dynamodb.options import LeaseOptions
-from lockref.dynamodb.table import number, text, to_bytes
-from lockref.locks.values import ConditionalStore
-from lockref.provider import LockContext, LockView
-from lockref.stores.port import ReadReply, Version, WriteReply
-from lockref.strict_json import NotJson, read_object
+from lockref.delta.codec import LeaseCodec, Notation
+from lockref.delta.lease import DeltaLease, Place
+from lockref.delta.options import LeaseOptions
+from lockref.locks.notices import LossCallback
+from lockref.provider import LockContext, LockListener, LockView
+from lockref.runtime import Runtime
 
 
-class LeaseZnodes:
-    """The leases' records as plain JSON: text and whole numbers, not a table's types."""
-
-    def __init__(self, store: ZnodeStore) -> None:
-        self._store = store
-
-    def read(self, key: str) -> ReadReply:
-        found = self._store.read(key)
-        return found if found.body is None else replace(found, body=typed(found.body))
-
-    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
-        return self._store.put_if_absent(key, plain(body))
-
-    def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
-        return self._store.put_if_version(key, plain(body), version)
+def _text_in(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
-def plain(body: bytes) -> bytes:
-    """A record without the types of a table's attributes."""
-    found = {name: _untyped(value) for name, value in json.loads(body).items()}
-    return json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
+def _number_in(value: Any, most: int) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
 
 
-def typed(body: bytes) -> bytes:
-    """The reverse. What is no record is left as it is: whoever parses it says what is wrong."""
-    try:
-        found = read_object(body)
-    except NotJson:
-        return body
-    return to_bytes({name: _typed(value) for name, value in found.items()})
-
-
-_OTHER = "JSON"
-"""Stands for values of strangers, which are kept as they are."""
-
-
-def _untyped(value: dict[str, Any]) -> Any:
-    ((kind, found),) = value.items()
-    return int(found) if kind == "N" else found
-
-
-def _typed(value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        return dict(text(value))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return dict(number(value))
-    return {_OTHER: value}
+CODEC: Final = LeaseCodec(
+    Notation(
+        place="znode", form="JSON object", text=str, number=int, text_in=_text_in, number_in=_number_in,
+        text_name="text", number_name="a whole number",
+    )
+)  # fmt: skip
+"""The record as plain JSON: text and whole numbers, not a table's types."""
 
 
 def decode_state(key: str, body: bytes) -> list[LockView]:
     """What a znode says about its lock; nothing where it is no lease. A `StateDecoder`."""
     lock = key_of(key)
-    return [] if lock == key else [replace(view, lock=lock) for view in item.decode_state(lock, typed(body))]
+    return [] if lock == key else [replace(view, lock=lock) for view in CODEC.decode_state(lock, body)]
 
 
-class ZnodeLease(DynamoLock):
-    """A lease in one znode of ZooKeeper. See `DynamoLock` for its calls and errors."""
+class ZnodeLease(DeltaLease):
+    """A lease in one znode of ZooKeeper. See `DeltaLease` and `LeaseLock` for its calls and errors.
+
+    store: the znodes of the folder where leases and fence marks are kept. The others: `DeltaLease`.
+    """
 
     decode_state = staticmethod(decode_state)
     record_format = "znode-lease"
-    default_lock_key = "table"
     stands_on = ZNODES.name
     is_fork_safe = False  # A forked child would speak on its parent's connection.
 
-    @staticmethod
-    def stores(table: ZnodeStore) -> tuple[ConditionalStore, ConditionalStore]:
-        return LeaseZnodes(table), table
+    def __init__(
+        self,
+        store: ZnodeStore,
+        key: str,
+        options: LeaseOptions,
+        *,
+        runtime: Runtime | None = None,
+        listener: LockListener | None = None,
+        on_loss: LossCallback | None = None,
+    ) -> None:
+        place = Place(records=store, marks=store, codec=CODEC)
+        super().__init__(place, key, options, runtime=runtime, listener=listener, on_loss=on_loss)
 
     @classmethod
     def from_context(cls, context: LockContext) -> Self:
+        """A lock for one process of the laboratory. Errors: ConfigError for a timing that no lease can have."""
         options = LeaseOptions.from_settings(context.settings)
         store = context.open(ZNODES, timeout_ns=options.request_timeout_ns)
         return cls(store, context.settings.key, options, runtime=context.runtime, listener=context.listener)

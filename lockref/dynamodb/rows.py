@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lockref.clouds.grammar import decimal
-from lockref.dynamodb.item import OWN
+from lockref.delta.record import OWN
 from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes
 from lockref.ports import Reply
 from lockref.stores.port import ReadReply, Version, WriteReply

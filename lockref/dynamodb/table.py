@@ -13,6 +13,7 @@ from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
 from typing import Any, Final, NamedTuple, Self
 
+from lockref.delta import record
 from lockref.errors import ConfigError
 from lockref.ports import Channel, PortKind, Reply, Request
 from lockref.words import IF_ABSENT, Op, Outcome
@@ -20,10 +21,10 @@ from lockref.words import IF_ABSENT, Op, Outcome
 GET, GET_EVENTUAL, PUT, UPDATE, DELETE = "get", "get_eventual", "put", "update", "delete"
 """The verbs. `get_eventual` may show an older state: a read that is not strongly consistent."""
 
-KEY = "key"
+KEY: Final = record.KEY
 """The attribute that names the item; every item has it. A real table may call it otherwise: the channel renames it."""
 
-VERSION = "recordVersionNumber"
+VERSION: Final = record.VERSION
 """The attribute that tells two states of one item apart; each write gives a new value. A history names states by it."""
 
 _DIGITS = Context(prec=38)

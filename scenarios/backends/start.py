@@ -15,7 +15,7 @@ from lockref.clouds.dynamodb.facts import LOCAL_REGION
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.coordination.place import SCHEME, folder_in, hosts_of, no_sessions
 from lockref.coordination.session import COORDINATION
-from lockref.dynamodb.options import DEFAULT_TABLE_NAME
+from lockref.delta.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import CapabilityMissing, ConfigError, did_you_mean

@@ -14,12 +14,12 @@ from lockref import open_lock
 from lockref.cli.main import run
 from lockref.clouds.aws import aws_client
 from lockref.clouds.uri import parse_store_uri
+from lockref.delta.options import LeaseOptions
 from lockref.dynamodb.boto import DynamoChannel
 from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.objects import bytes_item
-from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.table import ITEM_BYTES_MAX, KEY, TABLE, VERSION, TableClient, flag, number, text
 from lockref.errors import (
     BackendUnavailable,

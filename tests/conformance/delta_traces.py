@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lockref.dynamodb.item import OWNER
+from lockref.delta.record import OWNER
 from lockref.dynamodb.memory import MemoryTable
 from lockref.dynamodb.shipped.crate import Crate
 from lockref.dynamodb.shipped.java_client import JavaClient

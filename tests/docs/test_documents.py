@@ -13,7 +13,7 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.clouds.uri import parse_store_uri
-from lockref.dynamodb.options import DEFAULT_TABLE_NAME
+from lockref.delta.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.runtime import NS_PER_S
 from scenarios.backends import BACKENDS

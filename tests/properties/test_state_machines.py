@@ -23,10 +23,10 @@ from hypothesis.stateful import (
 )
 
 from lockref.clouds.uri import open_store
+from lockref.delta.options import LeaseOptions
 from lockref.dynamodb import item
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
-from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.table import TableClient, to_bytes
 from lockref.errors import LockLost, LockNotHeld, OutcomeUnknown
 from lockref.history import runs_table, to_table

@@ -26,7 +26,6 @@ JSON: dict[str, tuple[int, str]] = {
     "lockref/dynamodb/boto.py": (2, OWN),
     "lockref/dynamodb/rows.py": (2, OWN),
     "lockref/dynamodb/table.py": (5, "items that the table's channel has made from typed attributes"),
-    "lockref/coordination/lease.py": (1, OWN),
     "lockref/coordination/session.py": (1, "names of children as the channel has put them together"),
     "sim/services/table.py": (2, "states of the modelled table, which holds items alone (`_is_item`)"),
     "lockref/helix/shipped/stored_record.py": (2, "as Helix' own reader, whose leniency is what is modelled"),
@@ -49,8 +48,8 @@ JSON: dict[str, tuple[int, str]] = {
 """File to how often it reads JSON in another way, and why it may."""
 
 TEXT_ROOMS = (
-    "lockref/cli", "lockref/clouds", "lockref/coordination", "lockref/dynamodb", "lockref/helix", "lockref/lab",
-    "lockref/locks", "lockref/storage", "lockref/stores", "scenarios/definition", "scenarios/delta",
+    "lockref/cli", "lockref/clouds", "lockref/coordination", "lockref/delta", "lockref/dynamodb", "lockref/helix",
+    "lockref/lab", "lockref/locks", "lockref/storage", "lockref/stores", "scenarios/definition", "scenarios/delta",
     "scenarios/injection", "scenarios/probe", "scenarios/wire", "scenarios/workloads", "sim/faults", "sim/services",
     "reports/figures", "reports/formats", "reports/pipeline",
 )  # fmt: skip
@@ -69,7 +68,6 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
     "lockref/clouds/aws.py": ({"int(metadata.get('HTTPStatusCode', 0))"}, TYPED),
     "lockref/clouds/azure/client.py": ({"int(reply.status_code)"}, TYPED),
     "lockref/clouds/gcs/client.py": ({"int(error.code or 0)"}, TYPED),
-    "lockref/coordination/lease.py": ({"int(found)"}, "a number that `typed` has just written"),
     "lockref/coordination/znode_store.py": ({"int(created, 16)", "int(number)"}, "a version that this store has made"),
     "lockref/dynamodb/boto.py": ({"int(answer['ResponseMetadata']['HTTPStatusCode'])"}, TYPED),
     "lockref/helix/cluster/cluster_file.py": ({"int(count)"}, "a count that the model's check has found to be one"),

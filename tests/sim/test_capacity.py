@@ -11,7 +11,8 @@ from collections import Counter
 
 import pytest
 
-from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem
+from lockref.delta.record import NOTHING_TO_FINISH, LeaseItem
+from lockref.dynamodb import item
 from lockref.dynamodb.table import KEY, item_bytes, text
 from lockref.lab.loading import load_provider
 from scenarios.definition.load import parse_scenario
@@ -72,7 +73,7 @@ def test_a_row_is_smaller_than_a_write_unit():
         name="n" * 64, nonce="v" * 32, incarnation="i" * 16, duration_s=20, token=2**40, mark=2**40,
         data=NOTHING_TO_FINISH,
     )  # fmt: skip
-    assert item_bytes({KEY: text("s" * 300), **record.attributes()}) <= 1024
+    assert item_bytes({KEY: text("s" * 300), **item.attributes(record)}) <= 1024
 
 
 def test_a_table_that_is_free_costs_two_writes_a_grant():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lockref.dynamodb.renaming import PendingRename
+from lockref.delta.renaming import PendingRename
 from lockref.dynamodb.shipped.crate import Crate
 from lockref.errors import ConfigError, LockLost
 from lockref.history import to_table

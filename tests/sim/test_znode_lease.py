@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from lockref.coordination.lease import decode_state, plain, typed
+from lockref.coordination.lease import CODEC, decode_state
 from lockref.coordination.port import SYNC
 from lockref.coordination.znode_store import ZNODES, ZnodeStore, key_of, path_of
 from lockref.coordination.znodes import is_path
-from lockref.dynamodb import item
-from lockref.dynamodb.item import LeaseItem
+from lockref.delta.record import LeaseItem
 from lockref.errors import CorruptRecord
 from lockref.ports import TIMED_OUT
 from lockref.runtime import NS_PER_S
@@ -127,12 +126,12 @@ def test_every_key_has_a_znode_of_its_own(key: str) -> None:
 def test_a_record_is_plain_json() -> None:
     """Text and whole numbers, without a table's types; values of strangers survive."""
     record = LeaseItem(name="me", incarnation="1", nonce="n", duration_s=10, token=3, mark=1000, data="{}")
-    body = plain(item.serialize(record))
+    body = CODEC.serialize(record)
     assert json.loads(body)["generation"] == 3
     assert json.loads(body)["ownerName"] == "me"
-    assert item.parse(typed(body)) == record
+    assert CODEC.parse(body) == record
     strange = json.dumps({**json.loads(body), "by": {"an": ["operator"]}, "is": True}).encode()
-    assert json.loads(plain(typed(strange))) == json.loads(strange)
+    assert json.loads(CODEC.serialize(CODEC.parse(strange))) == json.loads(strange)
     (view,) = decode_state(path_of(KEY), body)
     assert (view.lock, view.owner, view.token) == (KEY, "me/1", 3)
 
@@ -140,8 +139,8 @@ def test_a_record_is_plain_json() -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"ownerName": "me"}', b"null"])
 def test_what_is_no_record_is_no_free_lock(body: bytes) -> None:
     """HJ1: empty and unparsable data is an error that names the lock, and says nothing to a check."""
-    with pytest.raises(CorruptRecord, match=r"row lake/orders/lock\.json"):
-        item.parse(typed(body), where=KEY)
+    with pytest.raises(CorruptRecord, match=r"znode lake/orders/lock\.json"):
+        CODEC.parse(body, where=KEY)
     assert decode_state(path_of(KEY), body) == []
     assert decode_state("/elsewhere", body) == []
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from lockref.coordination.lease import typed
+from lockref.coordination import lease as znode_lease
+from lockref.delta.record import LeaseItem
+from lockref.delta.renaming import PendingRename
 from lockref.dynamodb import item
-from lockref.dynamodb.renaming import PendingRename
 from lockref.dynamodb.shipped.java_client import JavaClient
 from lockref.errors import LockrefError
 from lockref.helix.cluster.cluster_file import parse_cluster
@@ -139,7 +140,8 @@ ZNODE = (
     b'{"id":"r","simpleFields":{"REPLICAS":"1","STATE_MODEL_DEF_REF":"m"},'
     b'"mapFields":{"l":{"CURRENT_STATE":"LOCKED","FENCING_TOKEN":"7"}},"listFields":{"l":["i"]}}'
 )
-ROW = item.serialize(item.LeaseItem(name="n1", nonce="v", duration_s=20, data='{"source":"a","destination":"b"}'))
+ROW = item.serialize(LeaseItem(name="n1", nonce="v", duration_s=20, data='{"source":"a","destination":"b"}'))
+ZNODE_LEASE = znode_lease.CODEC.serialize(LeaseItem(name="n1", nonce="v", duration_s=20, token=3, mark=1000))
 LOCK_FILE = b'{"expired":false,"validUntil":5,"owner":"o","nonce":"n","fence":3,"fenceMark":3}'
 COMMIT = Commit(identity="i", node="n1", task="t", tenure=1, attempt=1, token=3, owner="o").to_bytes()
 DECODERS = ("auto", "hudi", "json:owner=$.owner,until_ms=$.validUntil,token=$.fence", "exists:*")
@@ -152,8 +154,13 @@ def decoded(body: bytes) -> object:
 
 def seen(body: bytes) -> object:
     """What the checks see of a row, by the product's reader and by the shipped Java client's."""
-    views = [*item.decode_state("k", body), *JavaClient.decode_state("k", body), *item.decode_state("k", typed(body))]
+    views = [*item.decode_state("k", body), *JavaClient.decode_state("k", body)]
     return [lock_columns(view) for view in views]
+
+
+def seen_in_a_znode(body: bytes) -> object:
+    """What the checks see of a lease in a znode."""
+    return [lock_columns(view) for view in znode_lease.decode_state("/leases/k", body)]
 
 
 READERS: dict[str, Reader] = {
@@ -174,6 +181,8 @@ READERS: dict[str, Reader] = {
     ),
     "a row": in_one(ROW, lambda body: item.parse(body, where="k")),
     "a row as the checks see it": in_one(ROW, seen),
+    "a lease in a znode": in_one(ZNODE_LEASE, lambda body: znode_lease.CODEC.parse(body, where="k")),
+    "a lease in a znode as the checks see it": in_one(ZNODE_LEASE, seen_in_a_znode),
     "a pending rename": in_one(
         b'{"source": "a", "destination": "b"}', lambda body: PendingRename.from_data(body.decode("utf-8", "replace"))
     ),

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from lockref import PendingRename, finish_rename
-from lockref.dynamodb.item import NOTHING_TO_FINISH
+from lockref.delta.record import NOTHING_TO_FINISH
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.table import text
 from lockref.errors import CorruptRecord, LockLost, LockNotHeld, OutcomeUnknown, StoreRejected

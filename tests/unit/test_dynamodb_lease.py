@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from lockref.dynamodb.item import NOTHING_TO_FINISH, LeaseItem, parse, serialize
+from lockref.delta.options import LeaseOptions
+from lockref.delta.record import NOTHING_TO_FINISH, LeaseItem
+from lockref.dynamodb.item import parse, serialize
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable
-from lockref.dynamodb.options import LeaseOptions
 from lockref.dynamodb.table import KEY, VERSION, TableClient, number, text, to_bytes
 from lockref.errors import LockLost, LockNotAcquirable, LockNotHeld, OutcomeUnknown
 from lockref.ports import TIMED_OUT, Reply, Request

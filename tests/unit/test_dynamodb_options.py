@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.dynamodb.options import LeaseOptions
+from lockref.delta.options import LeaseOptions
 from lockref.errors import ConfigError
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import lockref
+from lockref.coordination.lease import ZnodeLease
 from lockref.dynamodb.lease import DynamoLock
 
 _HOUSE = Path(lockref.__file__).parent
@@ -44,7 +45,17 @@ def test_a_write_from_outside_is_seen(line):
     assert len(list(foreign_writes(line))) == 1
 
 
-def test_a_lock_inherits_no_layers():
-    """`StorageLock` and `DynamoLock` are composed: neither has a base class of ours."""
-    for lock in (lockref.StorageLock, DynamoLock):
-        assert [base.__module__ for base in lock.__mro__[1:] if base.__module__.startswith("lockref")] == []
+FACE, FAMILY = "lockref.locks.lease_lock", "lockref.delta.lease"
+
+
+@pytest.mark.parametrize(
+    ("lock", "bases"),
+    [(lockref.StorageLock, [FACE]), (DynamoLock, [FAMILY, FACE]), (ZnodeLease, [FAMILY, FACE])],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_a_lock_inherits_its_calls_and_no_step(lock: type, bases: list[str]) -> None:
+    """Each lock is composed. It inherits what an application calls, and overrides no private step of a base."""
+    ours = [each for each in lock.__mro__ if each.__module__.startswith("lockref")]
+    assert [base.__module__ for base in ours[1:]] == bases
+    private = [name for each in ours for name in vars(each) if name.startswith("_") and not name.startswith("__")]
+    assert [name for name in private if private.count(name) > 1] == []

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from lockref.clouds.grammar import decimal
-from lockref.coordination.lease import typed
-from lockref.dynamodb.item import MARK, LeaseItem, decode_state, parse, serialize
-from lockref.dynamodb.renaming import PendingRename
+from lockref.coordination import lease as znode_lease
+from lockref.delta.record import MARK, LeaseItem
+from lockref.delta.renaming import PendingRename
+from lockref.dynamodb.item import decode_state, parse, serialize
 from lockref.dynamodb.shipped.java_client import JavaClient
 from lockref.dynamodb.shipped.row_lock import number_in
 from lockref.errors import ConfigError, CorruptRecord, HistoryUnreadable
@@ -138,7 +139,9 @@ def test_every_reader_of_a_stranger_s_json_has_its_own_error(name: str, tmp_path
     assert decode_state("t1", body) == []
     assert JavaClient.decode_state("t1", body) == []
     assert views.decode_state("/C/INSTANCES/i/CURRENTSTATES/s/r", body) == ()
-    assert typed(body) == body
+    assert znode_lease.decode_state("/leases/t1", body) == []
+    with pytest.raises(CorruptRecord, match="znode t1"):
+        znode_lease.CODEC.parse(body, where="t1")
     assert parse_commit(body) is None
     store = MemoryStore()
     store.put(f"locks/{audit.SWITCH_NAME}", body)

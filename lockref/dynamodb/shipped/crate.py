@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockref.clouds.grammar import decimal
-from lockref.dynamodb.item import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
+from lockref.delta.record import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, number_in, version_in, words_in
 from lockref.dynamodb.table import KEY, VERSION, Attribute, Clause, absent, equals, exists, number, text
 from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld, shown

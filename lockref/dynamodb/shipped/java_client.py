@@ -18,7 +18,7 @@ import contextlib
 from typing import Any, Final
 
 from lockref.clouds.grammar import decimal
-from lockref.dynamodb.item import DURATION, OWNER, RELEASED
+from lockref.delta.record import DURATION, OWNER, RELEASED
 from lockref.dynamodb.shipped.crate import RELEASED_MARK
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, version_in, words_in
 from lockref.dynamodb.table import KEY, VERSION, Clause, Item, absent, equals, exists, text

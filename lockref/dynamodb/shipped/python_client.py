@@ -14,7 +14,7 @@ Source: mohankishore/python_dynamodb_lock be57d31, `DynamoDBLockClient` (`_send_
 
 from __future__ import annotations
 
-from lockref.dynamodb.item import DURATION, OWNER
+from lockref.delta.record import DURATION, OWNER
 from lockref.dynamodb.shipped.row_lock import RowLock, version_in
 from lockref.dynamodb.table import KEY, VERSION, Clause, Item, absent, equals, exists, text
 from lockref.provider import LockContext

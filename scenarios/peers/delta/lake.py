@@ -13,8 +13,8 @@ from typing import Final
 
 from lockref.clouds.aws import aws_client
 from lockref.clouds.uri import parse_store_uri
+from lockref.delta.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.boto import DynamoChannel
-from lockref.dynamodb.options import DEFAULT_TABLE_NAME
 from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE, Item, TableClient, text
 from lockref.runtime import NS_PER_S

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from lockref.clouds.aws import aws_client
+from lockref.delta.record import DURATION, OWNER
 from lockref.dynamodb.boto import DynamoChannel
-from lockref.dynamodb.item import DURATION, OWNER
 from lockref.dynamodb.table import KEY, TABLE, VERSION, Item
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lockref.dynamodb.item import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
+from lockref.delta.record import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.table import VERSION, Item, flag, text
 
 KEY_VALUE: Final = "s3://lake/orders"

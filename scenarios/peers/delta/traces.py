@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from lockref.dynamodb.item import DURATION
+from lockref.delta.record import DURATION
 from lockref.dynamodb.table import KEY, Comparison, Condition, Item
 from lockref.runtime import NS_PER_MS
 from scenarios.peers.delta.situations import KEY_VALUE, Situation

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lockref.dynamodb.item import DATA
+from lockref.delta.options import LEASE_DURATION, REFRESH_PERIOD_MILLIS, LeaseOptions
+from lockref.delta.record import DATA
 from lockref.dynamodb.lease import DynamoLock
-from lockref.dynamodb.options import LEASE_DURATION, REFRESH_PERIOD_MILLIS, LeaseOptions
 from lockref.dynamodb.table import VERSION, Item
 from scenarios.peers.delta.findings import ANSWER_S, COPY, HOUR_NS, Experiment, await_strike, committed, killed_holder
 from scenarios.peers.delta.lake import Lake

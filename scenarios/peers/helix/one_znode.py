@@ -21,7 +21,7 @@ from lockref.coordination.lease import ZnodeLease
 from lockref.coordination.session import COORDINATION
 from lockref.coordination.znode_store import FOLDER, ZNODES, path_of
 from lockref.coordination.zookeeper import ZooKeeperChannel
-from lockref.dynamodb.options import LeaseOptions
+from lockref.delta.options import LeaseOptions
 from lockref.errors import CorruptRecord, LockError
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime

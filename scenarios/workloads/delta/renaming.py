@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockref.dynamodb.renaming import PendingRename
+from lockref.delta.renaming import PendingRename
 from lockref.errors import CorruptRecord, LockError
 from lockref.provider import CarriesData
 from lockref.words import Outcome

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from lockref.dynamodb.renaming import PendingRename
+from lockref.delta.renaming import PendingRename
 from lockref.dynamodb.table import TableClient
 from lockref.provider import CarriesData
 from lockref.runtime import NS_PER_MS, Runtime

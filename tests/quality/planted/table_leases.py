@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lockref.delta.lease import DELTA
+from lockref.delta.record import DURATION, OWNER, VERSION, LeaseItem
+from lockref.delta.watching import Watch, WatchingAcquisition
+from lockref.delta.writer import LeaseItemWriter
 from lockref.dynamodb import item
-from lockref.dynamodb.item import DURATION, VERSION, LeaseItem
-from lockref.dynamodb.lease import DELTA, DynamoLock, LeaseItemWriter
+from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.rows import Rows
 from lockref.dynamodb.table import TableClient, equals, number, text
-from lockref.dynamodb.watching import Watch, WatchingAcquisition
 from lockref.locks.cell import Cell
 from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.tenure import Tenure
@@ -135,8 +137,8 @@ class _ByName(Cell[LeaseItem]):
 
 class _RowsByName(Rows):
     def free_by_name(self, key: str, record: LeaseItem) -> WriteReply:
-        attributes = record.attributes()
-        reply = self._table.put(key, attributes, equals(item.OWNER, text(record.name)))
+        attributes = item.attributes(record)
+        reply = self._table.put(key, attributes, equals(OWNER, text(record.name)))
         return _answer(reply, attributes)
 
 
@@ -246,7 +248,7 @@ class HasNoHeartbeat(DynamoLock):
 class _RenewsAnything(Cell[LeaseItem]):
     def swap(self, if_version: Version | None, record: LeaseItem, purpose: Purpose) -> WriteReply:
         if purpose is Purpose.RENEW:
-            attributes = record.attributes()
+            attributes = item.attributes(record)
             return _answer(self.store._table.put(self.key, attributes), attributes)  # type: ignore[attr-defined]
         return super().swap(if_version, record, purpose)
 

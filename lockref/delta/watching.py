@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lockref.dynamodb.item import LeaseItem, whole_seconds
+from lockref.delta.record import LeaseItem, whole_seconds
 from lockref.errors import LockNotAcquirable
 from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.values import Reason, Stored, Take, Wait

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from lockref.dynamodb.item import NOTHING_TO_FINISH
+from lockref.delta.record import NOTHING_TO_FINISH
 from lockref.dynamodb.lease import DynamoLock
 from lockref.errors import CorruptRecord, OutcomeUnknown, StoreRejected
 from lockref.stores.port import ObjectStore, WriteReply
