@@ -2,7 +2,7 @@
 
 Their pins collide with each other and with ours, so none of them is in
 our own environment. What goes in is listed with digests in `locks/` (see
-`scenarios.peers.relock`), and an environment is named after that list. A build that was cut
+`tests.evidence.relock`), and an environment is named after that list. A build that was cut
 short has no completion marker and is made anew; a file lock lets the workers of
 a parallel test run wait for one build.
 """

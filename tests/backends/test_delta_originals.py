@@ -13,13 +13,13 @@ from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import NS_PER_S
 from scenarios.backends.environments import lock_file
 from scenarios.injection.faultproxy import FaultProxy
-from scenarios.peers.delta.__main__ import ALL
-from scenarios.peers.delta.findings import Experiment, appends, committed, not_acquirable
-from scenarios.peers.delta.lake import Lake
-from scenarios.peers.delta.log_store import LOG_STORE_RELEASE, they_finish, turns
-from scenarios.peers.delta.originals import ORIGINALS, find_original
 from sim.faults.answers import Error
 from sim.faults.network import Delay
+from tests.evidence.delta.findings import Experiment, appends, committed, not_acquirable
+from tests.evidence.delta.lake import Lake
+from tests.evidence.delta.log_store import LOG_STORE_RELEASE, they_finish, turns
+from tests.evidence.delta.originals import ORIGINALS, find_original
+from tests.evidence.delta.study import ALL
 
 pytestmark = [pytest.mark.realbackend, pytest.mark.xdist_group("ministack")]
 

@@ -23,7 +23,7 @@ from lockref.runtime import NS_PER_S
 from scenarios.backends import zookeeper as backend
 from scenarios.backends.zookeeper import ZooKeeperServers, ask, started_zookeeper, unavailable
 from scenarios.helix.program import Change, ClusterProgram, Told
-from scenarios.peers.helix.tree import Tree
+from tests.evidence.helix.tree import Tree
 
 RECIPE = Path(__file__).parents[2] / "docs" / "examples" / "lock-manager.yaml"
 CLUSTER = "/lock-manager-custom-rebalancer"

@@ -33,7 +33,7 @@ from lockref.helix.lock import LOCK_UNLOCK
 from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord
 from scenarios.backends.zookeeper import ZooKeeperServers
-from scenarios.peers.helix.tree import Tree
+from tests.evidence.helix.tree import Tree
 
 INSTANCES = ("n1", "n2", "n3")
 CONTROLLERS = ("c1", "c2")

@@ -6,10 +6,10 @@ import pytest
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends.zookeeper import ZooKeeperServers
-from scenarios.peers.helix.__main__ import ALL
-from scenarios.peers.helix.experiments import Experiment, set_up, their_participants
-from scenarios.peers.helix.fleet import HELIX
-from scenarios.peers.helix.lock_class import HELIX_LOCK
+from tests.evidence.helix.experiments import Experiment, set_up, their_participants
+from tests.evidence.helix.fleet import HELIX
+from tests.evidence.helix.lock_class import HELIX_LOCK
+from tests.evidence.helix.study import ALL
 from tests.unit.helix.test_pipeline import AFTER_BY_RULE, README, A, B, C, named
 
 pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]

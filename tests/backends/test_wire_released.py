@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from lockref.errors import BackendUnavailable
-from scenarios.peers.wire.experiments import EXPERIMENTS, show
+from tests.evidence.wire.experiments import EXPERIMENTS, show
 
 pytestmark = [pytest.mark.long, pytest.mark.realbackend, pytest.mark.timeout(1800)]
 NEEDS_GO = ("opentofu", "litestream")

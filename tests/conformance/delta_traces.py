@@ -19,7 +19,7 @@ from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.words import Outcome
-from scenarios.peers.delta.situations import (
+from tests.evidence.delta.situations import (
     KEY_VALUE,
     LOST,
     LOST_BEFORE,
@@ -28,7 +28,7 @@ from scenarios.peers.delta.situations import (
     UNAVAILABLE,
     Situation,
 )
-from scenarios.peers.delta.traces import Script, Trace, clauses_in
+from tests.evidence.delta.traces import Script, Trace, clauses_in
 from tests.hardened_rig import ManualRuntime
 
 _LONG_NS: Final = 24 * 3600 * NS_PER_S

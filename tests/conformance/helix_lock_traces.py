@@ -9,10 +9,10 @@ from typing import Any
 
 from lockref.coordination.session import COORDINATION
 from lockref.runtime import NS_PER_S
-from scenarios.peers.helix.lock_player import Place, played
-from scenarios.peers.helix.lock_scripts import Script, Trace
 from sim.services.coordination import CoordinationService
 from sim.world import World
+from tests.evidence.helix.lock_player import Place, played
+from tests.evidence.helix.lock_scripts import Script, Trace
 
 RECORDED = Path(__file__).parents[1] / "data" / "helix_lock_traces.json.gz"
 REQUEST_NS = 5 * NS_PER_S

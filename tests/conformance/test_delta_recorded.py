@@ -1,6 +1,6 @@
 """The shipped locks of Delta against the originals: the same requests, the same answers, in every recorded situation.
 
-The traces were recorded with the originals themselves (`python -m scenarios.peers.delta.record`), so no original is
+The traces were recorded with the originals themselves (`python -m tests.evidence.delta.record`), so no original is
 needed here. The long test records them anew.
 """
 
@@ -14,11 +14,11 @@ from lockref.dynamodb.shipped.crate import Crate, CrateWithFix, CrateWithTimeToL
 from lockref.dynamodb.shipped.java_client import JavaClient
 from lockref.dynamodb.shipped.python_client import PythonClient
 from lockref.errors import BackendUnavailable
-from scenarios.peers.delta.lake import started_lake
-from scenarios.peers.delta.recorder import RECORDED, record_all, traces_file
-from scenarios.peers.delta.situations import CRATE, JAVA, PORT
-from scenarios.peers.delta.traces import attributes_set, clauses_of, from_lines
 from tests.conformance.delta_traces import in_our_words, play, with_heartbeats_as_puts, with_leases_as_text
+from tests.evidence.delta.lake import started_lake
+from tests.evidence.delta.recorder import RECORDED, record_all, traces_file
+from tests.evidence.delta.situations import CRATE, JAVA, PORT
+from tests.evidence.delta.traces import attributes_set, clauses_of, from_lines
 
 BUILDS = {
     "dynamodb_lock-0.4.3": Crate,

@@ -1,6 +1,6 @@
 """Our build of Helix' own lock against helix-lock 1.4.3: the same answers, errors, bytes and versions in every script.
 
-The traces were recorded with the original itself (`python -m scenarios.peers.helix.record_lock`), so no original is
+The traces were recorded with the original itself (`python -m tests.evidence.helix.record_lock`), so no original is
 needed here. The long test plays the scripts anew, with the original and with ours on one real ZooKeeper.
 """
 
@@ -18,11 +18,11 @@ from lockref.helix.shipped.lock_info import LockInfo
 from lockref.helix.shipped.nonblocking_lock import LockScope
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from scenarios.backends.zookeeper import started_zookeeper
-from scenarios.peers.helix.lock_class import HELIX_LOCK, LockClass
-from scenarios.peers.helix.lock_player import Place, played
-from scenarios.peers.helix.lock_scripts import NAMED
-from scenarios.peers.helix.record_lock import SCRIPTS, play
 from tests.conformance.helix_lock_traces import played_in_virtual_time, recorded
+from tests.evidence.helix.lock_class import HELIX_LOCK, LockClass
+from tests.evidence.helix.lock_player import Place, played
+from tests.evidence.helix.lock_scripts import NAMED
+from tests.evidence.helix.record_lock import SCRIPTS, play
 
 TRACES = {script["name"]: script for script in recorded()["scripts"]}
 

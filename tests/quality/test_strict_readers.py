@@ -35,14 +35,6 @@ JSON: dict[str, tuple[int, str]] = {
     "scenarios/helix/controller_process.py": (2, PIPE),
     "scenarios/injection/session.py": (1, PIPE),
     "scenarios/peers/process.py": (1, PEER),
-    "scenarios/peers/helix/one_znode.py": (1, PEER),
-    "scenarios/peers/delta/crates.py": (1, PEER),
-    "scenarios/peers/delta/traces.py": (1, PEER),
-    "scenarios/peers/delta/lake.py": (1, PEER),
-    "scenarios/peers/delta/writer.py": (2, PEER),
-    "scenarios/peers/delta/holder.py": (2, PEER),
-    "scenarios/peers/delta/recorder.py": (2, PEER),
-    "scenarios/peers/wire/programs.py": (1, PEER),
     "scenarios/backends/node.py": (2, "npm's lock file, in a folder that its hash names"),
 }
 """File to how often it reads JSON in another way, and why it may."""

@@ -47,10 +47,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "scenarios.definition": {"annotated_types", "numpy", "pyarrow", "pydantic", "pydantic_core"},
     "scenarios.helix": {"psutil", "rich"},
     "scenarios.injection": {"cryptography"},
-    "scenarios.peers": {
-        "arro3", "boto3", "botocore", "bucket_locker", "deltalake", "jpype", "kazoo", "numpy", "pyarrow",
-        "python_dynamodb_lock", "s3_locks",
-    },
+    "scenarios.peers": {"jpype"},
     "scenarios.probe": set(),
     "sim": set(),
     "sim.explore": {"pydantic"},

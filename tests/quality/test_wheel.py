@@ -25,14 +25,6 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ROOMS = ("lockref", "sim", "scenarios", "reports")
 
-FOREIGN_PROGRAMS = (
-    "scenarios/peers/delta/holder.py",
-    "scenarios/peers/delta/writer.py",
-    "scenarios/peers/wire/files/bucket_locker_worker.py",
-    "scenarios/peers/wire/files/s3_locks_worker.py",
-)
-"""Scripts that run in an environment of their own, which has the package that they are about."""
-
 OPTIONAL = {
     "docker": "containers",
     "testcontainers": "containers",
@@ -76,8 +68,6 @@ def test_every_import_is_declared():
     wrong = []
     for path in sources():
         shown = path.relative_to(ROOT).as_posix()
-        if shown in FOREIGN_PROGRAMS:
-            continue
         seen: dict[tuple[str, int], bool] = {}
         for name, line, is_lazy in imported(ast.parse(path.read_text(encoding="utf-8"))):
             top = name.split(".")[0]
@@ -132,23 +122,12 @@ def wheel_holds(path: Path) -> bool:
 
 
 def test_the_code_reads_no_file_beside_its_packages():
-    """docs/ and tests/ are not installed. `in_clone` is the one door to them, and it says so where they are missing."""
+    """docs/ and tests/ are not installed, so no room reads a file of theirs."""
     found = list(files_named_in_code())
-    assert {path.name for _, path in found} >= {"catalogue", "waker.py", "files", "writer.py"}
+    assert {path.name for _, path in found} >= {"catalogue", "waker.py", "backends"}
     missing = [(place, path) for place, path in found if not path.exists()]
     outside = [(place, path) for place, path in found if not wheel_holds(path)]
     assert (missing, outside) == ([], [])
-
-
-def test_a_file_of_the_repository_is_refused_without_one(monkeypatch, tmp_path):
-    """An installed program that needs a document of the repository says so."""
-    from lockref.errors import ConfigError
-    from scenarios.peers import in_clone as module
-
-    assert module.in_clone("docs", "examples", "lock-manager.yaml").is_file()
-    monkeypatch.setattr(module, "_ROOT", tmp_path)
-    with pytest.raises(ConfigError, match=r"docs/examples/lock-manager\.yaml is a part of lockref's repository"):
-        module.in_clone("docs", "examples", "lock-manager.yaml")
 
 
 def test_git_ignores_nothing_that_the_code_reads():

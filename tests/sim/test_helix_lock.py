@@ -24,12 +24,12 @@ from lockref.ports import Reply, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.words import Outcome
-from scenarios.peers.helix.lock_player import Place, Subject, made
-from scenarios.peers.helix.lock_scripts import WAIT_MS, lock, stored
 from sim.faults.network import Partition
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.services.coordination import CoordinationService
 from sim.world import World
+from tests.evidence.helix.lock_player import Place, Subject, made
+from tests.evidence.helix.lock_scripts import WAIT_MS, lock, stored
 from tests.sim.helix_world import Asked, DisturbedChannel
 
 PATH = LockScope.RESOURCE.path(("c", "r"))

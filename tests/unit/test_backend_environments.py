@@ -194,7 +194,7 @@ def test_a_python_counts_only_if_it_runs(monkeypatch, tmp_path):
 
 
 def test_every_pin_has_its_list_of_packages_with_digests():
-    """After a change to the pins: `python -m scenarios.peers.relock`."""
+    """After a change to the pins: `python -m tests.evidence.relock`."""
     for backend in BACKENDS.values():
         for native in backend.natives:
             if isinstance(native, NodeNative):

@@ -97,12 +97,12 @@ PROGRAMS = {
 
 THE_GRANT_STANDS = (
     "return GatedClient.acquire",
-    "return StorageLock.lock",
-    "return StorageLock.__enter__",
-    "call StorageLock.unlock",
-    "call StorageLock.__exit__",
+    "return LeaseLock.lock",
+    "return LeaseLock.__enter__",
+    "call LeaseLock.unlock",
+    "call LeaseLock.__exit__",
     "call GatedClient.leave",
-    "call StorageLock.close",
+    "call LeaseLock.close",
 )
 """The lock has just said yes, or has not yet been told to unlock. The program holds it, and `close` gives it back."""
 
@@ -116,7 +116,7 @@ def test_a_ctrl_c_at_any_call_leaves_nothing_behind(name):
     left = []
     for at in range(instants):
         rig, interrupter = run(program, at, script=script)
-        is_in_close = re.search(r" from (StorageLock|GatedClient)\.close", interrupter.where)
+        is_in_close = re.search(r" from (LeaseLock|GatedClient)\.close", interrupter.where)
         is_let_off = interrupter.where.startswith(THE_GRANT_STANDS) or is_in_close
         if is_let_off:
             rig.lock.close()

@@ -171,26 +171,22 @@ def test_no_folder_for_temporary_files_is_no_error(monkeypatch: pytest.MonkeyPat
     assert list(sweep().lines()) == []
 
 
-SOURCES = [
-    path
-    for room in ("lockref", "scenarios", "reports", "sim")
-    for path in (Path(__file__).parents[2] / room).rglob("*.py")
-]
+ROOMS = ("lockref", "scenarios", "reports", "sim", "tests/evidence")
 SCRATCH = {
     "lockref/temporary_folders.py",
     # Beside the object, in the user's own store; the next write of the same process replaces nothing of it.
     "lockref/stores/localfs.py",
     # In the folder that a build or an installation goes to, under its lock.
-    "scenarios/peers/delta/crates.py",
+    "tests/evidence/delta/crates.py",
     "scenarios/peers/java_program.py",
-    "scenarios/peers/wire/programs.py",
+    "tests/evidence/wire/programs.py",
     # A stranger's program, which knows nothing of lockref.
-    "scenarios/peers/wire/files/bucket_locker_worker.py",
+    "tests/evidence/wire/files/bucket_locker_worker.py",
 }
 
 
 def test_nobody_makes_a_temporary_folder_in_another_way() -> None:
     root = Path(__file__).parents[2]
-    sources = [path for room in ("lockref", "scenarios", "reports", "sim") for path in (root / room).rglob("*.py")]
+    sources = [path for room in ROOMS for path in (root / room).rglob("*.py")]
     found = {str(path.relative_to(root)) for path in sources if "tempfile" in path.read_text(encoding="utf-8")}
     assert found == SCRATCH

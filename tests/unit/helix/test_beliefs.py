@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.peers.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, handoff_gaps_ns, overlaps
+from tests.evidence.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, handoff_gaps_ns, overlaps
 
 LOCK = "lock-group_0"
 

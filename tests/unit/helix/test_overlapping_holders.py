@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.peers.helix.one_znode import overlaps
+from tests.evidence.helix.one_znode import overlaps
 
 
 @pytest.mark.parametrize(
