@@ -24,6 +24,9 @@ LEVELS_MAX: Final = 128
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 _HALF_CHARACTER: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _BYTE_ORDER_MARK: Final = "\ufeff"
+_NOT_PLAIN: Final = re.compile(r"[^\n -~]")
+_COMMAND: Final = re.compile(r"##(\w*\[)")
+"""GitHub, Azure and TeamCity read `##[`, `##vso[` and `##teamcity[` anywhere in a line."""
 
 
 class NotJson(ValueError):
@@ -76,6 +79,22 @@ def read_object(text: str | bytes, *, unique_names: bool = False) -> dict[str, A
     if not isinstance(value, dict):
         raise NotJson(f"no JSON object, but {shown(value)}")
     return value
+
+
+def printable_json(text: str) -> str:
+    """A JSON text that means the same and may be shown on a terminal or in the log of a CI system.
+
+    Escapes stand for what is invisible, and for the second `#` of `##[`, which begins a command to such a system. Both
+    occur inside strings only, so `text` must be JSON.
+    """
+    return _COMMAND.sub(r"#\\u0023\1", _NOT_PLAIN.sub(_escaped, text))
+
+
+def _escaped(character: re.Match[str]) -> str:
+    if character[0].isprintable():
+        return character[0]
+    units = character[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
 def is_whole(value: object, *, least: int = -(2**63), most: int = 2**63 - 1) -> TypeGuard[int]:

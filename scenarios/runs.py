@@ -35,7 +35,7 @@ import psutil
 import lockref
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, NothingRecorded
-from lockref.strict_json import NotJson, read_object
+from lockref.strict_json import NotJson, printable_json, read_object
 from reports.history_files import HISTORIES, history_folders, is_unfinished
 from scenarios import interrupts
 
@@ -145,7 +145,9 @@ class RunFolder:
         """Add to what `run.json` says."""
         with interrupts.deferred():
             self.about.update(facts)
-            write_atomically(self.path / "run.json", json.dumps(self.about, indent=2, default=str) + "\n")
+            write_atomically(
+                self.path / "run.json", printable_json(json.dumps(self.about, indent=2, default=str)) + "\n"
+            )
 
     def __enter__(self) -> RunFolder:
         return self

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import sys
 import traceback
 
@@ -105,11 +106,17 @@ def cli(ctx: click.Context, color: str, quiet: bool) -> None:
 
 def _fail(message: str, code: int) -> int:
     from lockref.cli.jobs.console import printable
+
+    _complain(f"lockref: {printable(message, limit=4000, keep_newlines=True)}")
+    return code
+
+
+def _complain(text: str) -> None:
+    """Say it on standard error. It may quote what somebody else wrote, so it is filtered like all that is said."""
     from reports.formats.text import outgoing
 
     sys.stdout.flush()
-    click.echo(outgoing(f"lockref: {printable(message, limit=4000, keep_newlines=True)}"), err=True)
-    return code
+    click.echo(outgoing(text), err=True)
 
 
 def _say(message: str) -> None:
@@ -120,7 +127,7 @@ def _defect(error: Exception) -> int:
     if interrupts.was_heard():
         # What breaks after a signal (a JVM that the same Ctrl-C ended, a closed pipe) is a consequence of it.
         return _fail("interrupted", interrupts.EXIT_CODE)
-    traceback.print_exception(error)
+    _complain("".join(traceback.format_exception(error)).rstrip("\n"))
     return _fail(f"defect in lockref: {type(error).__name__}: {error}", LockrefError.exit_code)
 
 
@@ -133,7 +140,9 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.UsageError as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        _complain(said.getvalue().rstrip("\n"))
         return ConfigError.exit_code
     except click.ClickException as error:
         return _fail(error.format_message(), ConfigError.exit_code)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError
+from lockref.strict_json import printable_json
 from reports.checks.measures.confidence import wilson_95
 from reports.checks.spec import CLAUSES
 from reports.comparison.differences import (
@@ -97,7 +98,7 @@ class Comparison(_Part):
 
     def write(self, path: Path) -> Path:
         """Write it as JSON, as a whole or not at all."""
-        return write_atomically(path, self.model_dump_json(indent=1) + "\n")
+        return write_atomically(path, printable_json(self.model_dump_json(indent=1)) + "\n")
 
 
 def compare(subjects: Sequence[Subject]) -> Comparison:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from lockref.stores.probe.fingerprint import ClauseAnswer, Fingerprint, Latency
+from lockref.strict_json import printable_json
 from reports.checks.verdicts import counted
-from reports.formats.text import duration, short
+from reports.formats.text import duration, markdown_text, short
 
 MARKS: Final = {
     "conforming": ("✓", "good"),
@@ -140,23 +141,24 @@ def markdown(fingerprints: Sequence[Fingerprint]) -> str:
 def _section(found: Fingerprint) -> str:
     lines = [
         f"## {_cell(title(found))}: {words(found.verdict)}", "",
-        f"Probed {found.date_utc} by {found.client}, probe version {found.probe_version}: "
+        f"Probed {_cell(found.date_utc)} by {_cell(found.client)}, probe version {found.probe_version}: "
         f"{requests(found)} in {duration(found.lasted_ns)}.", "",
         "| clause | asked | verdict | seen |", "|---|---|---|---|",
     ]  # fmt: skip
     for name, clause in found.clauses.items():
         seen = "; ".join([*sentences(clause), *([rate(clause)] if rate(clause) else [])])
         mark = MARKS[clause.verdict][0]
-        lines.append(f"| {name} | {_cell(clause.asks)} | {mark} {words(clause.verdict)} | {_cell(seen)} |")
+        lines.append(f"| {_cell(name)} | {_cell(clause.asks)} | {mark} {words(clause.verdict)} | {_cell(seen)} |")
     lines += ["", "| design of lock | can this store carry it? | why |", "|---|---|---|"]
-    lines += [f"| {each.title} | {each.verdict} | {_cell(each.why)} |" for each in found.designs.values()]
+    lines += [f"| {_cell(each.title)} | {_cell(each.verdict)} | {_cell(each.why)} |" for each in found.designs.values()]
     if found.latency:
         lines += ["", "| request, sent alone | p50 | p90 | p99 | p99.9 | how many |", "|---|---|---|---|---|---|"]
         lines += [
-            f"| {kind} | {' | '.join(quantiles(seen))} | {seen.requests:,} |" for kind, seen in found.latency.items()
+            f"| {_cell(kind)} | {' | '.join(quantiles(seen))} | {seen.requests:,} |"
+            for kind, seen in found.latency.items()
         ]
     for text in residue_lines(found):
-        lines += ["", text]
+        lines += ["", _cell(text)]
     if found.ended:
         lines += ["", f"Ended early: {_cell(found.ended)}."]
     return "\n".join(lines) + "\n"
@@ -164,12 +166,12 @@ def _section(found: Fingerprint) -> str:
 
 def _cell(text: str) -> str:
     """A text that cannot break a table's row."""
-    return short(text, 600).replace("|", "\\|").replace("<", "&lt;")
+    return markdown_text(text, 600)
 
 
 def as_json(found: Fingerprint) -> str:
     """The fingerprint as a file holds it."""
-    return json.dumps(found.document(), indent=2, ensure_ascii=True) + "\n"
+    return printable_json(json.dumps(found.document(), indent=2)) + "\n"
 
 
 def several(fingerprints: Sequence[Fingerprint]) -> dict[str, object]:

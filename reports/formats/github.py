@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports.formats.results import Failure, Results
-from reports.formats.text import readable, short
+from reports.formats.text import outgoing, printable, readable, short
 
 ERRORS_MAX = 10
+DATA_MAX = 4000
 
 
 def annotation_lines(
@@ -73,7 +74,8 @@ def _error(results: Results, failure: Failure) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    # The runner also reads an older form of command, which may stand anywhere in a line: `outgoing` breaks it.
+    return outgoing(printable(text, DATA_MAX)).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

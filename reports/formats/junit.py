@@ -8,15 +8,12 @@ skip reads as green. Only where the caller allows what is wrong (exit code 3 or
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
 from reports.formats.results import Failure, Results, Standing
-from reports.formats.text import short
+from reports.formats.text import printable, short
 
-# XML 1.0 has no way to write these, escaped or not; lone surrogates cannot be encoded.
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BODY_MAX = 20_000
 
 
@@ -55,7 +52,7 @@ def _add_case(suite: ET.Element, results: Results, standing: Standing) -> str:
     case = ET.SubElement(suite, "testcase", name=_clean(results.title or "history"), classname=_class_name(first))
     properties = ET.SubElement(case, "properties")
     for name, value in _properties(results, first):
-        ET.SubElement(properties, "property", name=name, value=_clean(value))
+        ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
     clauses = ", ".join(results.broken)
     broken = f"{clauses} violated: {results.statement}" if clauses else results.statement
     if standing == "violated":
@@ -92,8 +89,9 @@ def _properties(results: Results, first: Failure | None) -> list[tuple[str, str]
 
 def _body(failures: Sequence[Failure]) -> str:
     text = "\n\n".join(failure.block or f"{failure.clause}: {failure.message}" for failure in failures)
-    return "\n" + _FORBIDDEN.sub("�", text)[:_BODY_MAX] + "\n"
+    return "\n" + printable(text, _BODY_MAX) + "\n"
 
 
 def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("�", short(text, 1000))
+    # XML 1.0 has no way to write most control characters and lone surrogates. `short` shows them by their numbers.
+    return short(text, 1000)

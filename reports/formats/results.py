@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, Location
+from lockref.strict_json import printable_json
 from reports.checks.measures.confidence import bound_95, wilson_95
 from reports.checks.measures.endings import ENDINGS
 from reports.checks.situation_names import GRANT
@@ -445,7 +446,7 @@ class Results(_Part):
 
     def write(self, path: Path) -> Path:
         """Write `results.json`: indented, keys in the model's order, so that equal results give equal bytes."""
-        return write_atomically(path, self.model_dump_json(indent=1) + "\n")
+        return write_atomically(path, printable_json(self.model_dump_json(indent=1)) + "\n")
 
 
 def load_results(path: Path) -> Results:

@@ -28,17 +28,32 @@ def printable(text: str, limit: int) -> str:
     return shown if len(text) <= limit else shown + "…"
 
 
-_COMMAND = re.compile(r"^(\s*)(?=::|##\[)")
-"""How a line begins that a CI system takes for a command of the program whose output it reads."""
+_COMMAND = re.compile(r"^(\s*)(?=::)|(?<=#)(?=#\w*\[)")
+"""Where a CI system would see a command of the program whose output it reads.
+
+`::` begins one at the start of a line. `##[`, `##vso[` and `##teamcity[` begin one anywhere.
+"""
 
 
 def outgoing(text: str) -> str:
-    """Lines fit to leave the program: nothing invisible, no escape, no line that a CI system would obey.
+    """Lines fit to leave the program: nothing invisible, no escape, no command that a CI system would obey.
 
     Whoever prints may be trusted, a name within the text may not: this is the last filter of everything that is said.
     """
     lines = ("".join(_visible(character) for character in line) for line in text.split("\n"))
-    return "\n".join(_COMMAND.sub(r"\1\\", line) for line in lines)
+    return "\n".join(_COMMAND.sub(_broken, line) for line in lines)
+
+
+def _broken(command: re.Match[str]) -> str:
+    return f"{command[1] or ''}\\"
+
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#|!~&@$])")
+
+
+def markdown_text(text: str, limit: int = 300) -> str:
+    """Foreign text as Markdown that means nothing but itself, on one line."""
+    return _MARKDOWN.sub(r"\\\1", short(text, limit))
 
 
 def _visible(character: str) -> str:

@@ -9,9 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from lockref.atomic_files import write_atomically
 from reports.comparison.comparison import Comparison
 from reports.formats.comparison import difference, heading, notices, told, unbroken
-from reports.formats.text import short
+from reports.formats.text import markdown_text, short
 from reports.html.fingerprint import BADGES
-from reports.html.markdown import plain
 from reports.html.render import presentable
 
 
@@ -38,15 +37,23 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
 
 def comparison_markdown(comparison: Comparison) -> str:
     """The comparison as a Markdown table; what may be chance is said in words."""
-    headings = [plain(name) for name in heading(comparison)]
-    lines = [f"# {' beside '.join(headings)}", "", *(f"- {plain(notice)}" for notice in notices(comparison)), ""]
+    headings = [markdown_text(name) for name in heading(comparison)]
+    lines = [
+        f"# {' beside '.join(headings)}",
+        "",
+        *(f"- {markdown_text(notice)}" for notice in notices(comparison)),
+        "",
+    ]
     lines += [f"| | {' | '.join(headings)} |", f"|---|{'---|' * len(headings)}"]
     kept = unbroken(comparison)
     for row in comparison.rows:
         if row.name in kept:
             continue
-        cells = [f"{told(row, cell)}{f'<br>{said}' if (said := difference(row, cell)) else ''}" for cell in row.cells]
-        lines.append(f"| {plain(row.name)} | {' | '.join(cells)} |")
+        cells = [
+            "<br>".join(markdown_text(said) for said in (told(row, cell), difference(row, cell)) if said)
+            for cell in row.cells
+        ]
+        lines.append(f"| {markdown_text(row.name)} | {' | '.join(cells)} |")
     if kept:
-        lines += ["", f"Broken in none of them: {', '.join(kept)}."]
+        lines += ["", f"Broken in none of them: {', '.join(map(markdown_text, kept))}."]
     return "\n".join(line.replace("\n", " ") for line in lines) + "\n"

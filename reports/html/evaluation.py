@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lockref.atomic_files import write_atomically
 from lockref.stores.probe.fingerprint import Fingerprint
+from lockref.strict_json import printable_json
 from reports.comparison.comparison import compare
 from reports.comparison.subjects import fingerprint_subject, open_subject
 from reports.formats.fingerprint import rate
@@ -31,7 +32,7 @@ def write_evaluation(
     compared: of pages that show several stores side by side, what each is about and its path below the folder.
     """
     document = {"format": "lockref.evaluation/1", "stores": list(stores)}
-    write_atomically(folder / "evaluation.json", json.dumps(document, indent=1) + "\n")
+    write_atomically(folder / "evaluation.json", printable_json(json.dumps(document, indent=1)) + "\n")
     environment = Environment(
         loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
         finalize=lambda value: short(value, TEXT_MAX) if isinstance(value, str) else value,

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
 from reports.formats.speed import speed_lines
-from reports.formats.text import printable, short
+from reports.formats.text import markdown_text, printable
 
 if TYPE_CHECKING:
     from reports.html.sections import Section, Table
 
 BYTES_MAX = 900_000
 BLOCK_MAX = 4000
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
 
 
 def write_markdown(sections: Sequence[Section], path: Path, *, title: str) -> Path:
@@ -30,7 +29,7 @@ def write_markdown(sections: Sequence[Section], path: Path, *, title: str) -> Pa
 
 def markdown(sections: Sequence[Section], *, title: str, bytes_max: int = BYTES_MAX) -> str:
     """The summary as text."""
-    parts = [f"# {plain(title)}\n"]
+    parts = [f"# {markdown_text(title)}\n"]
     for section in sections:
         parts += _verdict(section)
     for section in sections:
@@ -47,11 +46,6 @@ def markdown(sections: Sequence[Section], *, title: str, bytes_max: int = BYTES_
     return text
 
 
-def plain(text: str, limit: int = 300) -> str:
-    """Foreign text as Markdown that means nothing but itself."""
-    return _SPECIAL.sub(r"\\\1", short(text, limit))
-
-
 def _fence(text: str) -> str:
     """A code block whose fence is longer than any run of backticks inside."""
     text = printable(text, BLOCK_MAX)
@@ -62,14 +56,15 @@ def _fence(text: str) -> str:
 
 def _verdict(section: Section) -> list[str]:
     results = section.results
-    parts = [f"\n## {plain(results.title)}: {section.banner}\n\n{plain(results.statement)}\n"]
+    parts = [f"\n## {markdown_text(results.title)}: {section.banner}\n\n{markdown_text(results.statement)}\n"]
     figures = speed_lines(results.speed) if results.speed is not None else []
     told = [results.endings_line, *figures, *results.untold_reasons, *section.notices]
-    parts += [f"- {plain(line)}\n" for line in told if line]
+    parts += [f"- {markdown_text(line)}\n" for line in told if line]
     if section.clauses:
         parts.append("\n| clause | verdict | runs judged | violated | |\n|---|---|--:|--:|---|\n")
         parts += [
-            f"| {plain(name)} | {words} | {clause.runs:,} | {clause.violated:,} | {plain(clause.text)} |\n"
+            f"| {markdown_text(name)} | {words} | {clause.runs:,} | {clause.violated:,} "
+            f"| {markdown_text(clause.text)} |\n"
             for name, clause, words in section.clauses
         ]
     if section.violations:
@@ -89,7 +84,7 @@ def _details(section: Section) -> list[str]:
         ("Provenance", _table(section.provenance)),
     ]
     return [
-        f"\n<details><summary>{plain(section.results.title)}: {name}</summary>\n\n{body}\n</details>\n"
+        f"\n<details><summary>{markdown_text(section.results.title)}: {name}</summary>\n\n{body}\n</details>\n"
         for name, body in blocks
         if body
     ]
@@ -98,6 +93,6 @@ def _details(section: Section) -> list[str]:
 def _table(table: Table) -> str:
     if not table.rows:
         return ""
-    lines = ["| " + " | ".join(plain(cell) for cell in table.head) + " |", "|" + "---|" * len(table.head)]
-    lines += ["| " + " | ".join(plain(cell) for cell in row) + " |" for row in table.rows]
+    lines = ["| " + " | ".join(markdown_text(cell) for cell in table.head) + " |", "|" + "---|" * len(table.head)]
+    lines += ["| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in table.rows]
     return "\n".join(lines) + "\n"

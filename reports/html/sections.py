@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from lockref.strict_json import printable_json
 from reports.checks.verdicts import counted
 from reports.figures import Figure, draw, timeline_svg
 from reports.figures.style import inline
@@ -220,13 +221,13 @@ def flattened(value: Any, name: str = "") -> Iterable[tuple[str, str]]:
         yield name, short(str(value), 400)
 
 
-_BREAKOUT = re.compile(r"[<>&\u2028\u2029]")
+_BREAKOUT = re.compile(r"[<>&]")
 
 
 def embedded(results: Sequence[Results]) -> Markup:
     """The results as JSON for a `<script type="application/json">`: no text in it can end the element."""
     text = json.dumps([one.model_dump(mode="json") for one in results], separators=(",", ":"), ensure_ascii=False)
-    escaped = _BREAKOUT.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    escaped = _BREAKOUT.sub(lambda match: f"\\u{ord(match.group()):04x}", printable_json(text))
     # JSON allows these escapes only inside strings, and outside them none of the characters occurs.
     return Markup(escaped)
 

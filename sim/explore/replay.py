@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, Location
 from lockref.history import Recorder
+from lockref.strict_json import printable_json
 from sim.faults.plan import FaultPlan
 from sim.kernel.schedules import Replay, Schedule
 from sim.kernel.streams import STREAMS_VERSION
@@ -113,7 +114,7 @@ class Failure(_Model):
 
     def save(self, path: Path) -> None:
         """Write the document, and check that it reads back."""
-        text = self.model_dump_json(indent=1, exclude_none=True)
+        text = printable_json(self.model_dump_json(indent=1, exclude_none=True))
         assert Failure.model_validate_json(text) == self, "a failure did not survive its own writing"
         write_atomically(path, text + "\n")
 

@@ -169,7 +169,7 @@ def test_an_annotation_ends_where_it_should() -> None:
     )
     assert line == "::error title=S4 violated%3A a%2Cb%3Ac 5%25::50%25 of %250A"
     [line] = annotation_lines([results(verdict="inconclusive", reasons=["5%\r\nof"])])
-    assert line == "::warning title=lockref::t is inconclusive: 5%25%0D%0Aof"
+    assert line == "::warning title=lockref::t is inconclusive: 5%25 %0Aof"
 
 
 def test_a_block_tells_beliefs_from_their_beginning() -> None:

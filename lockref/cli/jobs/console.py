@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from lockref.strict_json import printable_json
 from reports.checks.verdicts import counted
 from reports.formats import text as told
 
@@ -121,7 +122,7 @@ class Console:
     def document(self, content: Mapping[str, object]) -> None:
         """The one JSON document of `--json`."""
         self._end_line()
-        _echo(json.dumps(content, indent=2, ensure_ascii=True), sys.stdout)
+        _echo(printable_json(json.dumps(content, indent=2)), sys.stdout)
 
     def _end_line(self) -> None:
         if self._line_open:

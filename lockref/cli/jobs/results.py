@@ -20,6 +20,7 @@ from reports.formats.exit_codes import code_of, gate, worst
 from reports.formats.github import annotation_lines
 from reports.formats.results import Results
 from reports.formats.terminal import result_lines
+from reports.formats.text import outgoing
 from scenarios.checkpoint import seeds_in
 from scenarios.definition.kept_thresholds import judged_thresholds
 from scenarios.runs import RunFolder, end_of, provenance
@@ -121,7 +122,7 @@ def history_results(history: Path) -> Results:
 
 def begin_run(command: str, about: Mapping[str, object]) -> RunFolder:
     """A new run folder; an earlier run that was killed is told of on standard error."""
-    return RunFolder.begin(command, about, tell=lambda text: click.echo(text, err=True))
+    return RunFolder.begin(command, about, tell=lambda text: click.echo(outgoing(text), err=True))
 
 
 def say_results(console: Console, results: Results) -> None:

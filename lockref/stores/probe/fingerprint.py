@@ -26,6 +26,9 @@ PROBE_VERSION: Final = 3
 Read = Annotated[Verdict, Field(strict=False)]
 """A verdict, which the document has as its word."""
 
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+"""A number that all who show or draw it can hold: 64 bits."""
+
 
 class _Part(BaseModel):
     """What every reader of a fingerprint relies on; more may be there, and is kept."""
@@ -60,8 +63,8 @@ class Rate(_Part):
     races: the counts of each.
     """
 
-    rounds: int
-    faulty: int
+    rounds: Count
+    faulty: Count
     share: float | None = None
     low: float
     high: float
@@ -72,7 +75,7 @@ class ClauseAnswer(_Part):
     """One clause. question: the version of what was asked. The lists hold sentences; witness: the requests."""
 
     verdict: Read
-    question: int
+    question: Count
     asks: str
     unsafe: list[str]
     deviations: list[str]
@@ -86,12 +89,12 @@ class ClauseAnswer(_Part):
 class Latency(_Part):
     """Requests of one kind, each sent alone. Times in nanoseconds."""
 
-    requests: int
-    p50_ns: int
-    p90_ns: int
-    p99_ns: int
-    p999_ns: int
-    max_ns: int
+    requests: Count
+    p50_ns: Count
+    p90_ns: Count
+    p99_ns: Count
+    p999_ns: Count
+    max_ns: Count
 
 
 class EarlierProbe(_Part):
@@ -101,8 +104,8 @@ class EarlierProbe(_Part):
     """
 
     prefix: str
-    objects: int
-    age_ns: int | None
+    objects: Count
+    age_ns: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None
 
 
 class Residue(_Part):
@@ -113,7 +116,7 @@ class Residue(_Part):
     """
 
     prefix: str
-    requests: int = 0
+    requests: Count = 0
     left: list[str]
     reason: str
     earlier: list[EarlierProbe] = []
@@ -128,13 +131,13 @@ class Fingerprint(_Part):
 
     format: str = FORMAT
     format_version: int = FORMAT_VERSION
-    probe_version: int
+    probe_version: Count
     lockref: str = ""
     client: str
     store: ProbedStore
     date_utc: str
-    lasted_ns: int
-    requests: int
+    lasted_ns: Count
+    requests: Count
     ended: str
     verdict: Read
     designs: dict[str, DesignAnswer]
@@ -201,7 +204,8 @@ def _asked_today(found: Fingerprint) -> Fingerprint:
     core = [clause for clause, condition in CLAUSES.items() if condition.is_core]
     designs = {name: found.designs[name] for name in DESIGNS}
     for name, design in designs.items():
-        if lost := [clause for clause in design.needs if clause in outdated]:
+        # What a design stands on is today's knowledge, and not for a file to say.
+        if lost := [clause for clause in DESIGNS[name].needs if clause in outdated]:
             why = f"{', '.join(lost)}: asked by another version of the probe"
             designs[name] = design.model_copy(update={"verdict": "not answered", "why": why})
     verdict = found.verdict
