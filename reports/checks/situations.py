@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import CHILD_SUFFIX
-from lockref.words import ABSENT, Kind, Op, Outcome
+from lockref.words import ABSENT, OPERATOR, Kind, Op, Outcome
 from reports.checks.clauses.answers import grants_end, meets_another_grant
 from reports.checks.clauses.effect import find_unfenced
 from reports.checks.clauses.takeover import are_resumed
@@ -26,7 +26,13 @@ from reports.checks.facts.columns import Events, Flags, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
-from reports.checks.facts.sources.grants import END_RELEASED, END_TAKEN_OVER, RELEASED, given_back
+from reports.checks.facts.sources.grants import (
+    END_DELETED,
+    END_RELEASED,
+    END_TAKEN_OVER,
+    RELEASED,
+    given_back,
+)
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.disturbances import FAULT_SITUATIONS, PAUSE_KINDS, Disturbances
 from reports.checks.facts.tenures import Tenures
@@ -51,7 +57,11 @@ def reach_table(case: Case) -> pa.Table:
     tenures, effects, disturbances = case.tenures, case.effects, case.disturbances
     changes, grants = truth.changes, truth.grants
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)
-    replaced = np.flatnonzero(grants.end_kind == END_TAKEN_OVER)
+    # Who takes over in two writes deletes the other's record first, or gives it back in the other's place.
+    freed = np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
+    freed &= changes.is_record[grants.end] & (changes.node[grants.end] != grants.node)
+    freed &= changes.node[grants.end] != events.code_of("node", OPERATOR)
+    replaced = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) | freed)
     lapsed = (grants.valid_until_true_ns[replaced] != ABSENT) & (
         changes.at_hi_ns[grants.end[replaced]] >= grants.valid_until_true_ns[replaced]
     )

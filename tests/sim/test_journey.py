@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -164,6 +165,7 @@ def test_a_journey_ends_and_at_most_one_reply_leaves(script):
 
     in_flight = InFlight(_Process(), Store(), REQUEST, Draw(1, 1, False, False, None))
     script.on_send(in_flight)
+    in_flight.drip_ns = 7
     steps = journey(in_flight, script)
     taken: list[Step] = []
     said: Reply | None = None
@@ -173,5 +175,69 @@ def test_a_journey_ends_and_at_most_one_reply_leaves(script):
     backs = [step for step in taken if isinstance(step, Back)]
     assert len(backs) == (not script.lost and not script.reply_lost)
     assert all((back.reply is None) != (back.refusal is None) for back in backs)
-    assert taken.count(APPLY) <= 2
-    assert len([step for step in taken if isinstance(step, Reach)]) <= 2
+    assert all((back.after_ns, back.drip_ns) == (1, 7) for back in backs)
+    is_applied = not script.lost and script.at_arrival is None
+    is_retried = is_applied and script.retry_after_ns is not None
+    assert taken.count(APPLY) == is_applied + is_retried
+    assert len([step for step in taken if isinstance(step, Reach)]) == (not script.lost) + is_retried
+    assert [step for step in taken if isinstance(step, Reach)][1:] == [Reach(MS)] * is_retried
+    # Whatever became of the reply, it has left, or was lost on leaving.
+    assert script.asked[:1] + script.asked[-1:] == ([] if script.lost else ["c1", "c3"])
+
+
+def carried(script: Script, monkeypatch: pytest.MonkeyPatch, draw: Draw) -> tuple[list[float], Any, InFlight]:
+    """What an event loop does with a request: its waits in seconds, what the client hears, and the request."""
+    waits: list[float] = []
+
+    async def sleep(for_s: float) -> None:
+        waits.append(for_s)
+
+    async def apply() -> Reply:
+        return DONE
+
+    async def run() -> tuple[Any, InFlight]:
+        alone: list[Any] = []
+        carriage = Carriage(script, alone.append)  # type: ignore[arg-type]
+        process: Any = _Process()
+        process.process = process
+        in_flight = carriage.depart(process, REQUEST)
+        carriage.leave(in_flight)
+        in_flight.to_service_ns, in_flight.to_client_ns = draw.to_service_ns, draw.to_client_ns
+        in_flight.drip_ns = 2 * MS
+        delivered = await carriage.carry(in_flight, apply, lambda reply: reply)
+        for each in alone:
+            await each
+        carriage.arrive(in_flight)
+        return delivered, in_flight
+
+    monkeypatch.setattr("scenarios.injection.carriage.asyncio.sleep", sleep)
+    return waits, *asyncio.run(run())
+
+
+def test_an_event_loop_waits_on_each_part_of_the_way(monkeypatch):
+    """5 ms there, the retry's 1 ms, and 9 ms back, of which the answer drips for the last two."""
+    script = Script(retry_after_ns=MS)
+    waits, delivered, in_flight = carried(script, monkeypatch, Draw(5 * MS, 9 * MS, False, False, None))
+    assert waits == [0.005, 0.001, 0.007]
+    assert delivered.answer is DONE
+    assert delivered.drip_ns == 2 * MS
+    assert in_flight.is_over
+
+
+def test_on_an_event_loop_a_copy_sets_out_with_its_request(monkeypatch):
+    """The copy arrives 3 ms after the request, which takes 5 ms; it comes back to nobody."""
+    waits, _, _ = carried(Script(resend_ns=3 * MS), monkeypatch, Draw(5 * MS, 9 * MS, False, False, None))
+    assert waits == [0.005, 0.007, 0.008]
+
+
+@pytest.mark.parametrize(("lost", "strikes", "expected"), [(False, (), False), (True, (), True), (False, ("x",), True)])
+def test_a_request_that_a_fault_strikes_says_so_when_it_leaves(lost, strikes, expected):
+    class Striking(Script):
+        def on_send(self, in_flight: Any) -> None:
+            super().on_send(in_flight)
+            in_flight.struck.update(dict.fromkeys(strikes))
+
+    process: Any = _Process()
+    process.process = process
+    carriage = Carriage(Striking(lost=lost), lambda _work: None)  # type: ignore[arg-type]
+    assert carriage.leave(carriage.depart(process, REQUEST)) is expected

@@ -61,6 +61,30 @@ def test_situations_are_counted_from_the_history():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("removed_at", "by", "op", "expected"),
+    [
+        (90, "n2", Op.DELETE, 0),
+        (110, "n2", Op.DELETE, 1),
+        (110, "n2", Op.RELEASE, 1),
+        (110, "n1", Op.DELETE, 0),
+        (110, "operator", Op.DELETE, 0),
+    ],
+)
+def test_a_takeover_may_take_two_writes(removed_at, by, op, expected):
+    """Situations: the lease ends at 101; a client that removes the record then, and creates its own, has taken over."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    call = h.call("n2", Op.ACQUIRE, 5)
+    if by == "operator":
+        h.operator(op, removed_at)
+    else:
+        h.write(by, op, sent=removed_at, owner=a.owner)
+    made = h.write("n2", Op.ACQUIRE, sent=removed_at + 2, owner="owner-n2", valid_until=removed_at + 102)
+    h.returns("n2", Op.ACQUIRE, removed_at + 3, call, Outcome.APPLIED, owner="owner-n2", version=made)
+    assert reached(h).get("takeover_after_expiry", 0) == expected
+
+
 def test_a_fault_that_changed_nothing_did_not_happen():
     """Situations: a run says how often each fault changed something; what only struck satisfies no demand."""
     h = timed(must_happen=["partition"], fault_effects={"x": 0, "y": 1, "z": 0})

@@ -260,3 +260,54 @@ def test_on_the_wire_any_stamp_that_has_passed_gives_back():
     h.write("n1", Op.ACQUIRE, sent=1, replied=2, owner="a", token=1, valid_until=1 + V)
     h.write("n1", Op.RENEW, sent=40, replied=41, owner="a", token=1, valid_until=0)
     assert grants(h) == [("n1", "released")]
+
+
+@pytest.mark.parametrize(("at", "expected"), [(60, ["S5"]), (200, [])])
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_under_one_name_and_without_tokens_the_acquire_of_another_node_is_a_grant(is_simulated, at, expected):
+    """S5: the record tells neither whose it is nor which grant; the renewal's stamp is good until 130."""
+    h = history(is_simulated=is_simulated)
+    a = h.granted("n1", call=0, applied=1, returned=2, owner="held")
+    h.believes(a, 2, 3)
+    h.renewed(a, at=30)
+    b = h.granted("n2", call=5, applied=at, returned=at + 1, owner="held")
+    h.believes(b, at + 1, at + 2)
+    h.renewed(b, at=at + 20)
+    h.released(b, call=at + 30, applied=at + 31)
+    assert grants(h) == [("n1", "taken_over"), ("n2", "released")]
+    assert broken(h) == expected
+
+
+@pytest.mark.parametrize("wrong", ["a heartbeat", "a name that is not its own"])
+def test_one_name_makes_no_grant_of_anothers_renewal(wrong):
+    """S6: another node renews the record outside its calls, or in a call that was granted under another name."""
+    h = history()
+    a = h.granted("n1", call=0, applied=1, returned=2, owner="held")
+    task = "heartbeat" if wrong == "a heartbeat" else "main"
+    name = "held" if wrong == "a heartbeat" else "n2's own"
+    if wrong == "a heartbeat":
+        h.write("n2", Op.RENEW, sent=30, owner=a.owner, valid_until=30 + V, task=task)
+        h.released(a, call=40, applied=41)
+        h.granted("n2", call=50, applied=51, returned=52, owner=name)
+    else:
+        request = h.call("n2", Op.ACQUIRE, 25)
+        h.write("n2", Op.ACQUIRE, sent=30, owner=a.owner, valid_until=30 + V, task=task)
+        h.released(a, call=40, applied=41)
+        made = h.write("n2", Op.ACQUIRE, sent=50, owner=name, valid_until=50 + V)
+        h.returns("n2", Op.ACQUIRE, 52, request, Outcome.APPLIED, owner=name, version=made)
+    assert [node for node, _ in grants(h)] == ["n1", "n2"]
+    assert broken(h) == ["S6"]
+
+
+def test_a_note_in_a_record_without_names_is_no_grant():
+    """Whoever leaves the stamp as it was promises nothing: n1 still holds, and gives the lock back."""
+    h = history()
+    a = h.granted("n1", call=0, applied=1, returned=2, owner="held")
+    request = h.call("n2", Op.ACQUIRE, 10)
+    h.write("n2", Op.ACQUIRE, sent=20, owner="held", valid_until=1 + V)
+    h.believes(a, 2, 30)
+    h.released(a, call=40, applied=41)
+    made = h.write("n2", Op.ACQUIRE, sent=45, owner="held", valid_until=45 + V)
+    h.returns("n2", Op.ACQUIRE, 46, request, Outcome.APPLIED, owner="held", version=made)
+    assert grants(h) == [("n1", "released"), ("n2", "open")]
+    assert broken(h) == []

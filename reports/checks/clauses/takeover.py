@@ -95,9 +95,9 @@ def check_early_takeover(truth: Truth, disturbances: Disturbances) -> Violations
     taken = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) & grants.lapses)
     ending = grants.end[taken]
     # After a hole in the record: a writer that is not on record may have given the grant back before.
-    is_rival = (
-        (changes.owner[ending] != grants.owner[taken]) & (changes.node[ending] != operator) & ~changes.is_hole[ending]
-    )
+    # Where all clients write one name, the node tells them apart.
+    is_another = (changes.owner[ending] != grants.owner[taken]) | (changes.node[ending] != grants.node[taken])
+    is_rival = is_another & (changes.node[ending] != operator) & ~changes.is_hole[ending]
     assert bool(np.all(ending > grants.last[taken])), "a grant is replaced after its last renewal"
     taken = taken[is_rival]
     taken = taken[~are_resumed(truth, disturbances, taken)]

@@ -45,6 +45,8 @@ CORRECT = (
     f"{HERE}.handed:HandsOver",
     f"{HERE}.handed:ReleasesByStamp",
     f"{HERE}.leaseless:CreateAndDeleteAsDeclared",
+    f"{HERE}.nameless:WritesOneName",
+    f"{HERE}.nameless:DeletesWhatRanOut",
     f"{HERE}.release:StopsWhenItGivesBack",
     f"{HERE}.forked:ForkSafeLock",
     "dynamodb",
@@ -232,6 +234,11 @@ BUGS = (
     Bug("leaseless:ForgetsToDelete", "S7", "a05", "S7"),
     Bug("leaseless:BreaksTheLock", "M17 S5", "e06", "S3 S5"),
     Bug("watching:SameBytesAgain", "M14", "e07", "S3 S5"),
+    # records that say little
+    Bug("nameless:TakesOneNameTooEarly", "S5", "e03", "S5"),
+    Bug("nameless:FreesAnyRecordOfItsName", "M4", "e08", "S6"),
+    Bug("nameless:TakesAnyRecordForItsOwn", "A4 H5", "e01", "S3 S7"),
+    Bug("nameless:DeletesWithoutCondition", "M4", "e03", "S6"),
     # what the record alone does not tell
     Bug("handed:TokensOverlap", "M15", "e01", "S2"),
     Bug("handed:ReleasesByTheNextStamp", "S7", "e01", "S7"),

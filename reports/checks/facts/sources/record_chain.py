@@ -7,13 +7,16 @@ Order comes first, comparison second: versions may repeat (equal bytes, equal ET
 predecessor, it only confirms it. The state after a write is that write alone, which is why no replay is needed: a live
 record by the owner and token of the live record before it is a renewal, any other live record is a grant.
 
-Three kinds of locks write what the record alone does not tell. It is read off what the writer was doing (`OpenCalls`):
+Four kinds of locks write what the record alone does not tell. It is read off what the writer was doing (`OpenCalls`):
 
 - A token that rises with each write, as a generation of GCS: over one's own live record, while no acquire serves the
   writer, it is a renewal. On the wire, where nobody sees calls: until that record has run out.
 - A direct hand-over: a live record for another owner, by the holder, on the version of its own record, inside the
   holder's release. It is a grant to that owner. On the wire the new owner must be known from another client's writes.
 - A release by a stamp in the past, over one's own live record, inside a release. On the wire: any such stamp.
+- One name for all clients, and no token that rises, as in a record that is no more than a state and a stamp: over the
+  live record of another node, with another stamp, in an acquire of a node that was granted the lock under that name, it
+  is a grant.
 """
 
 from __future__ import annotations
@@ -136,6 +139,7 @@ class _Chain:
         same_owner[1:] = (owner[1:] == owner[:-1]) & (token[1:] == token[:-1]) & (state[:-1] == LIVE)
         is_live = state == LIVE
         same_owner |= self._are_renewals_under_new_tokens(writes, group, state)
+        same_owner[self._are_grants_under_one_name(writes, group, state)] = False
         is_renewal = is_live & continues & same_owner
         assert not bool(np.any(is_renewal & first)), "the first write of a lock renews nothing"
 
@@ -231,6 +235,27 @@ class _Chain:
         )
         renewals[here[goes_on]] = True
         return renewals
+
+    def _are_grants_under_one_name(self, writes: AppliedWrites, group: Ints, state: npt.NDArray[np.uint8]) -> Ints:
+        """Positions of live records by an acquire over another node's, under a name that both nodes use."""
+        events = self._events
+        here = self._over_own_record(writes, group, state)
+        row, before = writes.row[here], writes.row[here - 1]
+        stamp, node = events.integers("valid_until_ns"), events.codes("node")
+        # A client that leaves the stamp as it was notes something in the record, and promises nothing.
+        others: Ints = here[(node[row] != node[before]) & (stamp[row] != stamp[before])]
+        if len(others) == 0:
+            return others
+        here = others[self._calls.are_acquiring(writes.sent_row[others])]
+        row = writes.row[here]
+        back = events.rows(Kind.RETURN)
+        back = back[(events.numbers("op")[back] == Op.ACQUIRE) & (events.numbers("outcome")[back] == Outcome.APPLIED)]
+        rows = np.concatenate((back, row))
+        name, _ = renumber(
+            events.lock_key[rows], node[rows].astype(np.int64), events.codes("owner")[rows].astype(np.int64)
+        )
+        grants: Ints = here[np.isin(name[len(back) :], name[: len(back)])]
+        return grants
 
     def _handed_over(
         self,
