@@ -311,3 +311,30 @@ def test_a_note_in_a_record_without_names_is_no_grant():
     h.returns("n2", Op.ACQUIRE, 46, request, Outcome.APPLIED, owner="held", version=made)
     assert grants(h) == [("n1", "released"), ("n2", "open")]
     assert broken(h) == []
+
+
+@pytest.mark.parametrize("op", [Op.DELETE, Op.RELEASE])
+@pytest.mark.parametrize(
+    ("at", "within", "if_version", "expected"),
+    [
+        (90, "acquire", None, ["S5"]),
+        (112, "acquire", None, []),
+        (90, "nothing", None, ["S6"]),
+        (90, "acquire", "", ["S6"]),
+        (112, "acquire", "", ["S6"]),
+    ],
+)
+def test_whoever_removes_a_record_to_create_its_own_takes_over(op, at, within, if_version, expected):
+    """S5: on condition, in an acquire, a removal is the first half of a take-over; else it is a foreign hand (S6)."""
+    h = history()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.believes(a, 2, 3)
+    call = h.call("n2", Op.ACQUIRE, 5) if within == "acquire" else -1
+    h.write("n2", op, sent=at, owner=a.owner, if_version=if_version)
+    if within == "acquire":
+        made = h.write("n2", Op.ACQUIRE, sent=at + 2, owner="owner-n2", valid_until=at + 2 + V)
+        h.returns("n2", Op.ACQUIRE, at + 3, call, Outcome.APPLIED, owner="owner-n2", version=made)
+    assert broken(h) == expected
+    if expected == ["S5"]:
+        (found,) = (h.verdict("S5")["witness"]["text"],)
+        assert found == f"n2 removed a grant of n1 {1 + V - at} ns before its validity ended"

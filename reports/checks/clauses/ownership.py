@@ -12,7 +12,7 @@ Three questions about the chain:
 
 An expired record that nobody replaced is still its owner's: renewing it is
 legal. A conditional release of another client's expired record is judged by the
-clock, like a takeover.
+clock, like a takeover. Sent in an acquire it is one, in two writes, and S5's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lockref.words import ABSENT, OPERATOR, Op, Outcome
-from reports.checks.clauses.takeover import came_early
+from reports.checks.clauses.takeover import came_early, clear_the_way
 from reports.checks.facts.columns import NO_TEXT, Flags, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import last_at_or_before, renumber
@@ -98,7 +98,9 @@ def _writes_of_others(truth: Truth) -> Ints:
     stamp = events.integers("valid_until_ns")[chain.row]
     is_kept = (stamp[here] != ABSENT) & (stamp[here] == stamp[here - 1])
     foul = chain.is_renewal[here] & ~same_node & ~is_kept
-    foul |= is_retiring & ~same_node & (is_early | ~chain.is_conditional[here])
+    struck = is_retiring & ~same_node & (is_early | ~chain.is_conditional[here])
+    struck[struck] = ~clear_the_way(truth, here[struck])
+    foul |= struck
     # A node's late release, sent under an older grant of its own. A conditional one named the state that it replaced.
     foul |= (state == RELEASED) & same_node & (older_token | (other_owner & ~chain.is_conditional[here]))
     foul |= state == FOREIGN

@@ -16,6 +16,9 @@ A record that promises no time, as a lock without a lease writes it, is in
 force until it is given back. A condition shows that whoever replaced it had
 read it, and may have had a rule of its own for its age. Without one, the write
 struck whatever was there, so it is too early.
+
+A client may take over in two writes: it removes the record, and then creates its
+own. Removed on condition, in an acquire, the record was replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ import numpy as np
 from lockref.words import ABSENT, OPERATOR
 from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.sources.grants import END_TAKEN_OVER
+from reports.checks.facts.sources.grants import END_DELETED, END_RELEASED, END_TAKEN_OVER
+from reports.checks.facts.sources.open_calls import OpenCalls
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.disturbances import Disturbances
 from reports.checks.rulings import Violations
@@ -67,6 +71,26 @@ def came_blindly(truth: Truth, held: Ints, action: Ints) -> Flags:
     return blindly
 
 
+def clear_the_way(truth: Truth, removals: Ints) -> Flags:
+    """Per release or deletion: an acquire of its client sent it, on condition, to take the lock over in two writes."""
+    changes = truth.changes
+    sent = changes.sent_row[removals]
+    clears: Flags = (sent >= 0) & changes.is_conditional[removals]
+    asked = np.flatnonzero(clears)
+    if len(asked):
+        clears[asked] = OpenCalls(truth.events).are_acquiring(sent[asked])
+    return clears
+
+
+def _removed_by_another(truth: Truth) -> Ints:
+    """The grants whose record another client removed on its way to a grant of its own."""
+    changes, grants = truth.changes, truth.grants
+    is_removed = np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
+    removed = np.flatnonzero(is_removed & (changes.node[grants.end] != grants.node)) if len(grants.end) else grants.end
+    cleared: Ints = removed[clear_the_way(truth, grants.end[removed])]
+    return cleared
+
+
 def are_resumed(truth: Truth, disturbances: Disturbances, taken: Ints) -> Flags:
     """True for each grant that was replaced by the next process of its own client, after its own process had crashed.
 
@@ -92,7 +116,8 @@ def check_early_takeover(truth: Truth, disturbances: Disturbances) -> Violations
     changes, grants, events = truth.changes, truth.grants, truth.events
     operator = events.code_of("node", OPERATOR)
     # Where a session holds the lock nothing promises a time, so nobody can be too early.
-    taken = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) & grants.lapses)
+    replaced = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) & grants.lapses)
+    taken = np.union1d(replaced, _removed_by_another(truth)).astype(np.int64)
     ending = grants.end[taken]
     # After a hole in the record: a writer that is not on record may have given the grant back before.
     # Where all clients write one name, the node tells them apart.
@@ -110,10 +135,11 @@ def check_early_takeover(truth: Truth, disturbances: Disturbances) -> Violations
         ending = int(grants.end[grant])
         who, holder = events.text("node", int(changes.node[ending])), events.text("node", int(grants.node[grant]))
         blindly = "" if changes.is_conditional[ending] else ", without a condition"
+        verb = "replaced" if grants.end_kind[grant] == END_TAKEN_OVER else "removed"
         text = (
-            f"{who} replaced a grant of {holder} that nobody had given back, and whose record promises no end"
+            f"{who} {verb} a grant of {holder} that nobody had given back, and whose record promises no end"
             if end == ABSENT
-            else f"{who} replaced a grant of {holder} {end - at} ns before its validity ended"
+            else f"{who} {verb} a grant of {holder} {end - at} ns before its validity ended"
         )
         return {
             "text": text + blindly,

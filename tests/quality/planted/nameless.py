@@ -100,3 +100,12 @@ class DeletesWithoutCondition(DeletesWhatRanOut):
 
     def remove(self, version: Version) -> Any:
         return self.store.delete(self.key, None)
+
+
+class DeletesTooEarly(DeletesWhatRanOut):
+    """A take-over deletes the record two renewals before its stamp, on condition (S5)."""
+
+    def is_free(self, view: RecordView) -> bool:
+        assert view.valid_until_ns is not None, "a line has a stamp"
+        early_ns = 2 * self.settings.renew_interval_ns
+        return view.is_released or self.runtime.wall_ns() > view.valid_until_ns - early_ns

@@ -239,6 +239,7 @@ BUGS = (
     Bug("nameless:FreesAnyRecordOfItsName", "M4", "e08", "S6"),
     Bug("nameless:TakesAnyRecordForItsOwn", "A4 H5", "e01", "S3 S7"),
     Bug("nameless:DeletesWithoutCondition", "M4", "e03", "S6"),
+    Bug("nameless:DeletesTooEarly", "S5", "e03", "S5"),
     # what the record alone does not tell
     Bug("handed:TokensOverlap", "M15", "e01", "S2"),
     Bug("handed:ReleasesByTheNextStamp", "S7", "e01", "S7"),
