@@ -7,7 +7,7 @@ and is greyed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,18 +22,21 @@ from reports.checks.spec import CLAUSES
 from reports.comparison.differences import (
     Floats,
     Interval,
+    between_runs,
+    chance_of_shares,
     interval_of,
     once,
     ratio_interval,
+    repeats_least,
     resampled,
     share_difference,
 )
-from reports.comparison.subjects import STRETCHES, UNSERVED, Figure, Share, Subject
+from reports.comparison.subjects import STRETCHES, Figure, Share, Subject
 
-Apart = Literal["reference", "apart", "not_apart", "one_run", "unknown", "unlike"]
-"""unknown: one of the two has no interval. not_apart: the interval of the difference holds "none". one_run: it does
-not, but it is made of one run on each side. How two runs of the same thing differ nobody has measured, so neither is
-better.
+Apart = Literal["reference", "apart", "not_apart", "one_run", "few_runs", "unknown", "unlike"]
+"""unknown: one of the two has no interval, or some run lacks the figure. not_apart: the interval of the difference
+holds "none". one_run: it does not, but it is made of one run on each side. How two runs of the same thing differ nobody
+has measured, so neither is better. few_runs: the two were not run often enough to tell any difference.
 unlike: the two were asked different things, so neither is better."""
 
 ASKED: Final = ("world", "scenario")
@@ -49,6 +52,8 @@ class Cell(_Part):
 
     value, low, high: the figure, or the share of runs in which a clause broke, with its interval at 95 %.
     verdict: of a clause. broken, judged: the counts of which `value` is the share.
+    runs, known: of a subject that was run several times, how many runs there are, and how many of them have the figure.
+    It has a value only if all have it: low and high are then the smallest and the largest.
     difference_low, difference_high: of a figure, how many times the reference's; of a share, how much more.
     is_better: of two that are apart, whether this one does better than the reference.
     """
@@ -59,6 +64,8 @@ class Cell(_Part):
     verdict: str = ""
     broken: int | None = None
     judged: int | None = None
+    runs: int | None = None
+    known: int | None = None
     apart: Apart = "unknown"
     difference_low: float | None = None
     difference_high: float | None = None
@@ -75,25 +82,28 @@ class Row(_Part):
 
 
 class Column(_Part):
-    """One subject: its name, its place, its verdict, and its facts."""
+    """One subject: its name, its place, its verdict, and its facts. repeats: of how many runs it is made."""
 
     title: str
     path: str
     verdict: str
     statement: str
     facts: dict[str, str]
+    repeats: int = 1
 
 
 class Comparison(_Part):
     """The whole document, `comparison.json`. differs: the facts in which the subjects are not alike.
 
     unlike: the columns, counted from 0, whose world or scenario is not that of the first one.
+    repeats_least: of subjects that were run several times, how many runs of each a difference takes; else None.
     """
 
     format: Literal["lockref.comparison/1"] = "lockref.comparison/1"
     columns: list[Column]
     differs: list[str] = Field(default_factory=list)
     unlike: list[int] = Field(default_factory=list)
+    repeats_least: int | None = None
     rows: list[Row]
 
     def write(self, path: Path) -> Path:
@@ -102,24 +112,56 @@ class Comparison(_Part):
 
 
 def compare(subjects: Sequence[Subject]) -> Comparison:
-    """Put subjects side by side; the first one is the reference. Raises ConfigError for fewer than two."""
+    """Put subjects side by side; the first one is the reference.
+
+    Errors: ConfigError for fewer than two. ValueError where one was run several times and another one was not.
+    """
     if len(subjects) < 2:
         raise ConfigError("one given to compare: name at least two runs, or a run with several parts")
+    if len({bool(subject.blocks) for subject in subjects}) > 1:
+        raise ValueError("a subject of several runs beside a single run")
     facts = dict.fromkeys(name for subject in subjects for name in subject.facts)
     unlike = [place for place, subject in enumerate(subjects) if _asked(subject) != _asked(subjects[0])]
-    rows = [*_clause_rows(subjects), *_figure_rows(subjects)]
+    error = _error_of_each(subjects)
+    rows = [*_clause_rows(subjects, error), *_figure_rows(subjects, error)]
     for row in rows:
         for place in unlike:
             row.cells[place] = _undecided(row.cells[place])
     return Comparison(
         columns=[
-            Column(title=one.title, path=str(one.path), verdict=one.verdict, statement=one.statement, facts=one.facts)
+            Column(
+                title=one.title,
+                path=str(one.path),
+                verdict=one.verdict,
+                statement=one.statement,
+                facts=one.facts,
+                repeats=max(len(one.blocks), 1),
+            )
             for one in subjects
         ],
         differs=[name for name in facts if len({subject.facts.get(name, "") for subject in subjects}) > 1],
         unlike=unlike,
+        repeats_least=repeats_least(error) if subjects[0].blocks else None,
         rows=rows,
     )
+
+
+CHANCE_MAX: Final = 0.05
+"""Two shares of runs that equal ones would show more often than this are not told apart."""
+ERROR: Final = 0.05
+"""How often a comparison of equal subjects that were run several times may call any of its figures better or worse."""
+
+
+def _error_of_each(subjects: Sequence[Subject]) -> float:
+    """`ERROR` shared out among all the differences that may be told, so that it holds for all of them together."""
+    names = {figure.name for subject in subjects for figure in subject.figures}
+    names |= {name for subject in subjects for name in subject.shares if not _is_of_runs(name)}
+    return ERROR / max(len(names) * (len(subjects) - 1), 1)
+
+
+def _is_of_runs(name: str) -> bool:
+    """True if a share is one of runs, which are independent. Clients of a run and rounds of a race hang together."""
+    return name in CLAUSES
 
 
 def _asked(subject: Subject) -> tuple[str, ...]:
@@ -140,7 +182,31 @@ def _of_one_run(cell: Cell) -> Cell:
     return cell.model_copy(update={"apart": "one_run", "is_better": None}) if cell.apart == "apart" else cell
 
 
-def _clause_rows(subjects: Sequence[Subject]) -> list[Row]:
+def _between_runs(
+    cell: Cell, figure: Figure | Share, reference: Figure | Share, error: float, *, is_less_better: bool
+) -> None:
+    """Note how a share or a figure differs between two subjects, by the blocks in which both were run."""
+    blocks = [block for block in figure.runs if block in reference.runs]
+    own, of = _known(figure.runs, blocks), _known(reference.runs, blocks)
+    if not blocks or len(own) + len(of) < 2 * len(blocks):
+        return
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pairs = np.subtract.outer(own, of) if isinstance(figure, Share) else np.divide.outer(own, of)
+    if not np.isfinite(pairs).all():
+        return
+    found = between_runs(pairs, error=error)
+    if found is None:
+        cell.apart = "few_runs"
+    else:
+        none = 0.0 if isinstance(figure, Share) else 1.0
+        _tell_apart(cell, found, none=none, is_less_better=is_less_better)
+
+
+def _known(runs: Mapping[int, float | None], blocks: Sequence[int]) -> list[float]:
+    return [value for block in blocks if (value := runs[block]) is not None]
+
+
+def _clause_rows(subjects: Sequence[Subject], error: float) -> list[Row]:
     """The clauses that were judged anywhere, in the order of the specification; those of stores after them."""
     named = dict.fromkeys(name for subject in subjects for name in subject.shares)
     ordered = [*(name for name in CLAUSES if name in named), *(name for name in named if name not in CLAUSES)]
@@ -150,10 +216,28 @@ def _clause_rows(subjects: Sequence[Subject]) -> list[Row]:
         if any(share is not None and share.verdict != "not_applicable" for share in shares):
             text = next(share.text for share in shares if share is not None)
             cells = [_share_cell(share, shares[0], is_reference=not place) for place, share in enumerate(shares)]
-            if name == UNSERVED:
-                cells = [_of_one_run(cell) for cell in cells]
+            if not _is_of_runs(name):
+                for cell, share in zip(cells[1:], shares[1:], strict=True):
+                    _tell_of_dependent(cell, share, shares[0], error)
             rows.append(Row(name=name, unit="share", text=text, cells=cells))
     return rows
+
+
+def _tell_of_dependent(cell: Cell, share: Share | None, reference: Share | None, error: float) -> None:
+    """Correct what counts as independent would tell apart: by several runs of each, or not at all.
+
+    Two verdicts on a store are another matter: a race that was lost once is a fact of the store, whatever its share.
+    """
+    if share is None or reference is None or share.is_asked_once or reference.is_asked_once:
+        return
+    if cell.apart == "apart" and share.verdict != reference.verdict:
+        return
+    if not share.runs:
+        if cell.apart == "apart":
+            cell.apart, cell.is_better = "one_run", None
+        return
+    cell.apart, cell.is_better, cell.difference_low, cell.difference_high = "unknown", None, None, None
+    _between_runs(cell, share, reference, error, is_less_better=True)
 
 
 def _share_cell(share: Share | None, reference: Share | None, *, is_reference: bool) -> Cell:
@@ -168,8 +252,10 @@ def _share_cell(share: Share | None, reference: Share | None, *, is_reference: b
     elif reference is not None and share.is_asked_once and reference.is_asked_once:
         _tell_verdicts_apart(cell, reference.verdict)
     elif reference is not None and share.judged and reference.judged:
-        more = share_difference(share.broken, share.judged, reference.broken, reference.judged)
-        _tell_apart(cell, more, none=0.0, is_less_better=True)
+        counts = (share.broken, share.judged, reference.broken, reference.judged)
+        _tell_apart(cell, share_difference(*counts), none=0.0, is_less_better=True)
+        if cell.apart == "apart" and chance_of_shares(*counts) > CHANCE_MAX:
+            cell.apart, cell.is_better = "not_apart", None
     return cell
 
 
@@ -184,7 +270,7 @@ def _tell_verdicts_apart(cell: Cell, reference: str) -> None:
             cell.is_better = _FROM_BEST.index(cell.verdict) < _FROM_BEST.index(reference)
 
 
-def _figure_rows(subjects: Sequence[Subject]) -> list[Row]:
+def _figure_rows(subjects: Sequence[Subject], error: float) -> list[Row]:
     names = dict.fromkeys(figure.name for subject in subjects for figure in subject.figures)
     rows = []
     for name in names:
@@ -195,8 +281,10 @@ def _figure_rows(subjects: Sequence[Subject]) -> list[Row]:
             for place, figure in enumerate(figures)
         ]
         cells = [
-            _of_one_run(_figure_cell(figures[place], drawn[place], drawn[0], place == 0))
-            for place in range(len(figures))
+            _repeated_cell(figure, figures[0], subjects[place].blocks, error, is_reference=not place)
+            if subjects[place].blocks
+            else _of_one_run(_figure_cell(figure, drawn[place], drawn[0], place == 0))
+            for place, figure in enumerate(figures)
         ]
         rows.append(Row(name=name, unit=known.unit, cells=cells))
     return rows
@@ -214,6 +302,24 @@ def _figure_cell(figure: Figure | None, drawn: Floats | None, reference: Floats 
     if not is_reference and reference is not None and (times := ratio_interval(drawn, reference)) is not None:
         _tell_apart(cell, times, none=1.0, is_less_better=figure.is_less_better)
     assert not np.isnan(cell.value), "a figure that is undefined is None"
+    return cell
+
+
+def _repeated_cell(
+    figure: Figure | None, reference: Figure | None, blocks: Sequence[int], error: float, *, is_reference: bool
+) -> Cell:
+    """A figure of several runs: their median, and from the smallest to the largest of them."""
+    cell = Cell(apart="reference" if is_reference else "unknown", runs=len(blocks), known=0)
+    if figure is None:
+        return cell
+    values = _known(figure.runs, blocks)
+    cell.known = len(values)
+    cell.value = once(figure.drawn, STRETCHES)
+    if cell.value is None:
+        return cell
+    cell.low, cell.high = min(values), max(values)
+    if not is_reference and reference is not None and figure.has_samples and reference.has_samples:
+        _between_runs(cell, figure, reference, error, is_less_better=figure.is_less_better)
     return cell
 
 

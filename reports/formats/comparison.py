@@ -9,11 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.checks.spec import CLAUSES
+from reports.checks.verdicts import counted
 from reports.comparison.comparison import ASKED, Cell, Comparison, Row
 from reports.comparison.subjects import UNSERVED
 from reports.formats.text import duration, short
 
 TITLE_MAX = 60
+_ASIDE: Final = ("commit", "world", "runs", "machine late by up to")
+"""Facts that neither name a subject nor are what it was compared for."""
 
 _COUNTED_ONE: Final = {"clients": "client", "processes": "process"}
 """Facts that are numbers, each with its word for one."""
@@ -24,7 +27,7 @@ def told(row: Row, cell: Cell) -> str:
     if cell.judged is not None:
         return _share(cell)
     if cell.value is None:
-        return "–"
+        return "–" if not cell.runs else f"known in {cell.known} of {counted(cell.runs, 'run')}"
     around = "" if cell.low is None else f" ({_figure(row, cell.low)} to {_figure(row, cell.high)})"
     return f"{_figure(row, cell.value)}{around}"
 
@@ -34,7 +37,10 @@ def difference(row: Row, cell: Cell) -> str:
     if cell.apart == "unlike":
         return ""
     if cell.apart in ("reference", "unknown"):
-        return "" if cell.apart == "reference" or cell.value is None else "not known"
+        is_silent = cell.apart == "reference" or (cell.value is None and not cell.runs)
+        return "" if is_silent else "not known"
+    if cell.apart == "few_runs":
+        return "too few runs to tell"
     if cell.apart == "not_apart":
         return "the same" if cell.difference_low is None else "may be chance"
     word = "one run each, so it may be chance" if cell.apart == "one_run" else "better" if cell.is_better else "worse"
@@ -55,7 +61,7 @@ def heading(comparison: Comparison) -> list[str]:
         facts = [
             f"{value} {_COUNTED_ONE[name] if value == '1' else name}" if name in _COUNTED_ONE else value
             for name in comparison.differs
-            if name not in ("commit", "world") and (value := column.facts.get(name))
+            if name not in _ASIDE and (value := column.facts.get(name))
         ]
         names.append(f"{number}: {short(', '.join(facts) or column.title, TITLE_MAX)}")
     return names
@@ -69,9 +75,10 @@ def notices(comparison: Comparison) -> list[str]:
         told_of.append(
             f"{which} was asked something else than 1 ({' or '.join(ASKED)}): nothing here says which is better"
         )
+    told_of += _repeats(comparison)
     told_of += [_never_served(row, place) for row in comparison.rows if row.name == UNSERVED
                 for place, cell in enumerate(row.cells) if cell.broken]  # fmt: skip
-    if len([name for name in comparison.differs if name not in ("commit", "world")]) > 1:
+    if len([name for name in comparison.differs if name not in _ASIDE]) > 1:
         told_of.append("the runs differ in more than one fact: a difference may come from any of them")
     told_of += [
         f"{name}: {' | '.join(column.facts.get(name, '–') for column in comparison.columns)}"
@@ -79,6 +86,24 @@ def notices(comparison: Comparison) -> list[str]:
     ]
     if not comparison.differs:
         told_of.append("the runs are of one kind: what differs between them is chance, or the machine")
+    return told_of
+
+
+def _repeats(comparison: Comparison) -> list[str]:
+    """What stands behind the figures of subjects that were run several times."""
+    least = comparison.repeats_least
+    if least is None:
+        return []
+    runs = [column.repeats for column in comparison.columns]
+    told_of = [
+        f"runs of each: {', '.join(map(str, runs))}. A figure is their median, with the smallest and the largest. "
+        "Better and worse are told by the differences between runs: if all are equal, at most 5 of 100 such "
+        "comparisons call any figure so. A figure that some run lacks is not known: the other runs would be a selection"
+    ]
+    if len(set(runs)) > 1:
+        told_of.append("not all were run equally often: two are compared by the blocks in which both were run")
+    if min(runs) < least:
+        told_of.append(f"so few runs cannot tell a difference of figures: it takes {least} of each")
     return told_of
 
 
@@ -112,7 +137,7 @@ def terminal_table(comparison: Comparison) -> Table:
     return table
 
 
-_STYLES: Final = {"not_apart": "dim", "one_run": "dim", "unlike": "dim"}
+_STYLES: Final = {"not_apart": "dim", "one_run": "dim", "few_runs": "dim", "unlike": "dim"}
 
 
 def _shown(row: Row, cell: Cell) -> Text:

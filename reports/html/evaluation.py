@@ -12,8 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from lockref.atomic_files import write_atomically
 from lockref.stores.probe.fingerprint import Fingerprint
 from lockref.strict_json import printable_json
+from reports.checks.verdicts import counted
 from reports.comparison.comparison import compare
-from reports.comparison.subjects import fingerprint_subject, open_subject
+from reports.comparison.subjects import Subject, fingerprint_subject, open_subject, repeated_subject
 from reports.formats.fingerprint import rate
 from reports.formats.results import Results
 from reports.formats.text import duration, short
@@ -61,6 +62,7 @@ def _part(store: Mapping[str, Any]) -> dict[str, Any]:
         "races": [(name, rate(clauses[name])) for name in RACES if name in clauses and clauses[name].rate is not None],
         "has_fingerprint": probe is not None,
         "contention": store["contention"],
+        "repeats": store["repeats"],
         "no_contention": "not reached" if store["ended"] else "not asked",
         "no_faults": "not reached" if store["ended"] and store["asks_faults"] else "not asked",
         "faults": store["faults"],
@@ -84,6 +86,11 @@ def told(results: Results) -> dict[str, Any]:
     }
 
 
+def contention_part(crowd: int, repeat: int) -> str:
+    """The folder of one contention run below that of its store."""
+    return f"contenders-{crowd}" + (f"-repeat-{repeat}" if repeat > 1 else "")
+
+
 def side_by_side(evaluated: Sequence[Mapping[str, Any]], folder: Path) -> list[tuple[str, str]]:
     """Several stores side by side: what it is about, and the page below the folder, for the probe and each crowd."""
     if len(evaluated) < 2:
@@ -96,11 +103,29 @@ def side_by_side(evaluated: Sequence[Mapping[str, Any]], folder: Path) -> list[t
     ]
     subjects = {"the stores, as they were probed": probed}
     for crowd in dict.fromkeys(run["contenders"] for found in evaluated for run in found["contention"]):
-        parts = [place / f"contenders-{crowd}" for place in places]
-        subjects[f"{crowd} clients"] = [open_subject(part) for part in parts if (part / "results.json").exists()]
+        subjects[counted(crowd, "client")] = [
+            _contended(runs, is_repeated=found["repeats"]["asked"] > 1)
+            for found, place in zip(evaluated, places, strict=True)
+            if (runs := _recorded(found, place, crowd))
+        ]
     links: list[tuple[str, str]] = []
     for about, columns in subjects.items():
         if len(columns) > 1:
             page = write_comparison(compare(columns), folder / f"side-by-side-{len(links) + 1}")
             links.append((about, str(page.relative_to(folder))))
     return links
+
+
+def _recorded(found: Mapping[str, Any], place: Path, crowd: int) -> dict[int, Path]:
+    """The folders of the contention runs of one store by one crowd that were judged, by the number of the block."""
+    parts = {
+        run["repeat"]: place / contention_part(crowd, run["repeat"])
+        for run in found["contention"]
+        if run["contenders"] == crowd
+    }
+    return {block: part for block, part in parts.items() if (part / "results.json").exists()}
+
+
+def _contended(runs: Mapping[int, Path], *, is_repeated: bool) -> Subject:
+    subjects = {block: open_subject(part) for block, part in runs.items()}
+    return repeated_subject(subjects) if is_repeated else next(iter(subjects.values()))

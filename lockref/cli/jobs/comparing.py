@@ -10,7 +10,7 @@ from lockref.cli.jobs.results import begin_run
 from lockref.errors import ConfigError
 from lockref.stores.probe import fingerprint
 from reports.comparison.comparison import Comparison, compare
-from reports.comparison.subjects import Subject, fingerprint_subject, open_subject
+from reports.comparison.subjects import Subject, fingerprint_subject, open_subject, repeated_subject, require_different
 from reports.formats.comparison import notices, terminal_table, unbroken
 from reports.history_files import history_folders
 from reports.html.comparison import write_comparison
@@ -20,21 +20,25 @@ if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
 
 
-def compare_runs(console: Console, runs: Sequence[str], *, out: Path | None) -> int:
-    """Compare runs and fingerprints with the first of them. out: folder of the page; None for a new run folder.
+def compare_runs(console: Console, runs: Sequence[str], *, repeats: int, out: Path | None) -> int:
+    """Compare runs and fingerprints with the first of them.
 
-    Errors: ConfigError for a run that does not exist or recorded nothing, and for a file that is no fingerprint;
-        KeyboardInterrupt after Ctrl-C, which leaves no comparison.
+    repeats: how many runs of each subject these are, in blocks A B A B. out: folder of the page; None for a new run
+    folder.
+    Errors: ConfigError for a run that does not exist or recorded nothing, for a file that is no fingerprint, and for
+        runs that are no such blocks; KeyboardInterrupt after Ctrl-C, which leaves no comparison.
     """
     try:
-        return _compared(console, runs, out=out)
+        return _compared(console, runs, repeats=repeats, out=out)
     except KeyboardInterrupt:
         console.say("interrupted: no comparison was kept, and the runs are as they were; run it again", style="bad")
         raise
 
 
-def _compared(console: Console, runs: Sequence[str], *, out: Path | None) -> int:
+def _compared(console: Console, runs: Sequence[str], *, repeats: int, out: Path | None) -> int:
     subjects = [subject for name in runs for subject in _subjects(name)]
+    if repeats > 1:
+        subjects = _in_blocks(subjects, repeats)
     console.step(f"compare: {', '.join(str(subject.path) for subject in subjects)}")
     found = compare(subjects)
     if out is None:
@@ -49,6 +53,15 @@ def _compared(console: Console, runs: Sequence[str], *, out: Path | None) -> int
         say_comparison(console, found)
         console.say(f"page      {page}", style="dim")
     return 0
+
+
+def _in_blocks(runs: Sequence[Subject], repeats: int) -> list[Subject]:
+    """The subjects of so many blocks, each of which has one run of every subject, in the same order."""
+    if len(runs) % repeats:
+        raise ConfigError(f"{len(runs)} runs are no {repeats} blocks of equally many: name all runs of each block")
+    require_different(runs)
+    each = len(runs) // repeats
+    return [repeated_subject(dict(enumerate(runs[place::each], 1))) for place in range(each)]
 
 
 def _subjects(name: str) -> list[Subject]:
