@@ -33,11 +33,15 @@ from scenarios.worlds.processes.parent_death import die_with_parent
 _PASSED_ON = tuple(
     number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
 )
-# A simulation bars the way out of the process for everybody else.
-_end_process = os._exit
+end_process = os._exit
+"""Ends this process at once.
 
-_ENDING_S = 0.02
-"""How often to ask whether a child has ended that has told its exit code, or can tell none any more."""
+This is the original, saved at import: during a simulation `sim.auditor` replaces `os._exit`, which a lock under test
+may not call.
+"""
+
+LEAVING_LOOK_S = 0.02
+"""The pause between two looks at a child that has closed its pipe or told its exit code, and so is about to end."""
 
 LEAVING_S = 10
 """How long a child has to end after it told its exit code. What a lock left behind (`atexit`) may hold it up."""
@@ -86,7 +90,7 @@ def supervised(work: Callable[[], int], say: Callable[[str], None] = _say) -> in
     shown.answers_where(words_there)
     beat.show(shown)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    return _work(work, answer_there, alive_there)
+    return _work_in_child(work, answer_there, alive_there)
 
 
 def tell_exit_code(code: int) -> None:
@@ -108,14 +112,18 @@ def ending_of(code: int | None) -> str:
         return f"was killed by signal {-code}"
 
 
-def _work(work: Callable[[], int], answer: int, alive: int) -> int:
-    """The command's side."""
+def _work_in_child(work: Callable[[], int], answer: int, alive: int) -> int:
+    """Run `work` in the child and tell its exit code.
+
+    answer: the pipe for the exit code. alive: a pipe whose other end the parent holds open for as long as it lives.
+    """
     global _answer_pipe
     from lockref.runtime import ThreadRuntime
 
     def end_with_parent() -> None:
+        # For systems without a signal for the death of a parent (macOS); on Linux `die_with_parent` has asked for one.
         os.read(alive, 1)
-        _end_process(BackendUnavailable.exit_code)
+        end_process(BackendUnavailable.exit_code)
 
     _answer_pipe = answer
     ThreadRuntime().spawn(end_with_parent, name="supervisor-watch")
@@ -148,7 +156,7 @@ class _Watch:
         if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, self._stop)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        told, stuck, status = self._await()
+        told, stuck, status = self._wait_for_the_end()
         if self._is_killed:
             self._say("interrupted; a second signal ended it at once")
             return INTERRUPTED
@@ -166,33 +174,42 @@ class _Watch:
             )
         return BackendUnavailable.exit_code
 
-    def _await(self) -> tuple[bytes, str, int]:
-        """What the child told, what it hung in if it was ended for that, and how it ended."""
-        told, stuck, is_open, looks = b"", "", True, 0
+    def _wait_for_the_end(self) -> tuple[bytes, str, int]:
+        """Wait until the child has ended: the exit code that it told, the line about its hang, its wait status.
+
+        The first is empty if it told none, the second unless this process ended it because it hung.
+        """
+        told, stuck, is_open, leaving_looks = b"", "", True, 0
         while True:
             if is_open and not told:
-                # Readable when the child tells its exit code, and when nobody can any more.
+                # It works. The pipe is readable when the child tells its exit code, and when nobody can any more.
                 if select.select([self._answer], [], [], beat.LOOK_EVERY_S)[0]:
                     told = os.read(self._answer, 1)
                     is_open = bool(told)
             else:
-                looks += 1
-                time.sleep(_ENDING_S)
-                if told and looks > LEAVING_S / _ENDING_S:
+                # It leaves. One that told its exit code may be held up by what the lock left behind.
+                leaving_looks += 1
+                time.sleep(LEAVING_LOOK_S)
+                if told and leaving_looks > LEAVING_S / LEAVING_LOOK_S:
                     self._kill()
             ended, status = os.waitpid(self._child, os.WNOHANG)
             if ended:
-                break
+                return told or self._told_meanwhile(), stuck, status
             if not stuck and (stuck := self._beats.stuck()):
                 place = self._beats.where(self._words)
                 stuck = f"{stuck}{place}, where nothing can interrupt it; the command was ended without a verdict"
                 self._kill()
-        if not told:
-            # Told between the last look and the end; or a process that the command left behind holds the other end.
-            os.set_blocking(self._answer, False)
-            with suppress(BlockingIOError):
-                told = os.read(self._answer, 1)
-        return told, stuck, status
+
+    def _told_meanwhile(self) -> bytes:
+        """An exit code that the child told between the last look and its end; empty if there is none.
+
+        Does not wait: a process that the command left behind may hold the other end of the pipe open.
+        """
+        os.set_blocking(self._answer, False)
+        try:
+            return os.read(self._answer, 1)
+        except BlockingIOError:
+            return b""
 
     def _kill(self) -> None:
         """End the command and all that is in its group."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from lockref.durations import plain_duration
 from lockref.words import ABSENT, Kind
 from reports.checks.classes import checks_tokens
 from reports.checks.facts.case import Case
@@ -157,19 +158,11 @@ def _is_new(node: Codes, ahead: Ints, chosen: Flags) -> Flags:
     return new
 
 
-def _span(length_ns: int) -> str:
-    """A duration as people write it: `3 s`, `500 ms`."""
-    for unit_ns, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):
-        if length_ns >= unit_ns:
-            value = length_ns / unit_ns
-            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-    return f"{length_ns} ns"
-
-
 def _clock(kind: str, node: str, other: str, at_ns: int, off_ns: int, beta_ns: int) -> Departure:
     side = "ahead" if off_ns > 0 else "behind"
     than = f" of {other}'s" if other else ""
-    text = f"{node}'s clock is {_span(abs(off_ns))} {side}{than}; the lock is promised {_span(beta_ns)}"
+    off, beta = plain_duration(abs(off_ns)), plain_duration(beta_ns)
+    text = f"{node}'s clock is {off} {side}{than}; the lock is promised {beta}"
     return Departure(kind=kind, node=node, at_ns=at_ns, off_ns=off_ns, promised_ns=beta_ns, text=text)
 
 
@@ -194,7 +187,8 @@ def _pauses(case: Case, run: int, until_ns: int) -> list[Departure]:
         left_ns, name = int(ends.max()) - begin_ns, events.text("node", node)
         length_ns = min(end_ns, int(case.end_ns[run])) - begin_ns
         text = (
-            f"{name} was paused for {_span(length_ns)} with {_span(left_ns)} of its lease left, and {why}; "
+            f"{name} was paused for {plain_duration(length_ns)} "
+            f"with {plain_duration(left_ns)} of its lease left, and {why}; "
             "only a token stops what it writes then"
         )
         if name not in longest or longest[name].off_ns < length_ns:

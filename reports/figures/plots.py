@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lockref.durations import duration, plain_duration
 from reports.figures import style
 from reports.formats.results import ClientCount, Fairness, Quantiles, Results, Scatter
-from reports.formats.text import duration, short
+from reports.formats.text import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,15 +117,8 @@ def _log_durations(axes: Axes, which: str) -> None:
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     axis.set_major_locator(LogLocator(base=10, numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value * _MS)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_duration(value * _MS)))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _tick(nanoseconds: float) -> str:
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:,.0f} {unit}"
-    return f"{nanoseconds:.0f} ns"
 
 
 def _floor(value_ns: float) -> float:

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from lockref.durations import duration
 from reports.figures.style import attribute
 from reports.formats.results import Interval, Tick, Timeline
-from reports.formats.text import duration, short
+from reports.formats.text import short
 
 WIDTH = 1080
 GUTTER = 132

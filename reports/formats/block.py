@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from lockref.durations import duration
 from reports.checks.spec import CLAUSES
-from reports.formats.text import duration, readable, seconds, short
+from reports.formats.text import readable, seconds, short
 
 if TYPE_CHECKING:
     from reports.formats.results import Failure

@@ -8,11 +8,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from lockref.durations import duration
 from reports.checks.spec import CLAUSES
 from reports.checks.verdicts import counted
 from reports.comparison.comparison import ASKED, Cell, Comparison, Row
 from reports.comparison.subjects import UNSERVED
-from reports.formats.text import duration, short
+from reports.formats.text import short
 
 TITLE_MAX = 60
 _ASIDE: Final = ("commit", "world", "runs", "machine late by up to")

@@ -9,10 +9,11 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from lockref.durations import duration
 from lockref.stores.probe.fingerprint import ClauseAnswer, Fingerprint, Latency
 from lockref.strict_json import printable_json
 from reports.checks.verdicts import counted
-from reports.formats.text import duration, markdown_text, short
+from reports.formats.text import markdown_text, short
 
 MARKS: Final = {
     "conforming": ("✓", "good"),

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.atomic_files import write_atomically
+from lockref.durations import duration
 from lockref.errors import ConfigError, Location
 from lockref.strict_json import printable_json
 from reports.checks.measures.confidence import bound_95, wilson_95
@@ -21,7 +22,6 @@ from reports.checks.measures.endings import ENDINGS
 from reports.checks.situation_names import GRANT
 from reports.checks.spec import CLAUSES, SAFETY, VIOLATED, Verdict
 from reports.checks.verdicts import Counts, counted, decide, joint_verdict
-from reports.formats.text import duration
 
 FORMAT = "lockref.results/1"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.formats.text import duration, seconds, short
+from lockref.durations import duration
+from reports.formats.text import seconds, short
 
 if TYPE_CHECKING:
     from reports.formats.results import Speed, StoreAnswers

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from lockref.durations import duration
+
 NAME_MAX = 60
 
 
@@ -63,34 +65,12 @@ def _visible(character: str) -> str:
     return " " if character.isspace() else f"\\x{ord(character):02x}"
 
 
-_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
-
-
-def duration(nanoseconds: int | float | None) -> str:
-    """A duration with its unit, three significant digits: `1.23 ms`; an en dash for none."""
-    if nanoseconds is None:
-        return "–"
-    size = abs(nanoseconds)
-    if size >= 120_000_000_000:
-        return f"{nanoseconds / 60_000_000_000:,.1f} min"
-    for unit_ns, unit in _UNITS:
-        # The next unit from 999.5 on, so that no figure reads 1000.
-        if size >= 0.9995 * unit_ns:
-            return f"{_three_digits(nanoseconds / unit_ns)} {unit}"
-    return f"{nanoseconds:.0f} ns"
-
-
 _LONG_NS = re.compile(r"\b(\d{4,19}) ns\b")
 
 
 def readable(text: str) -> str:
     """A sentence of the checks with its nanoseconds in units that people read."""
     return _LONG_NS.sub(lambda match: duration(int(match.group(1))), text)
-
-
-def _three_digits(value: float) -> str:
-    size = abs(value)
-    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
 
 
 def seconds(nanoseconds: int) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lockref.atomic_files import write_atomically
+from lockref.durations import duration
 from lockref.stores.probe.fingerprint import Fingerprint
 from lockref.strict_json import printable_json
 from reports.checks.verdicts import counted
@@ -17,7 +18,7 @@ from reports.comparison.comparison import compare
 from reports.comparison.subjects import Subject, fingerprint_subject, open_subject, repeated_subject
 from reports.formats.fingerprint import rate
 from reports.formats.results import Results
-from reports.formats.text import duration, short
+from reports.formats.text import short
 from reports.html.comparison import write_comparison
 from reports.html.fingerprint import BADGES
 

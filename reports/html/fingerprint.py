@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from lockref.durations import duration
 from lockref.stores.probe.fingerprint import ClauseAnswer, Fingerprint
 from reports.formats import fingerprint as told
-from reports.formats.text import duration, short
+from reports.formats.text import short
 
 TEXT_MAX: Final = 600
 BADGES: Final = {

@@ -10,9 +10,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from lockref.atomic_files import write_atomically
+from lockref.durations import duration
 from reports.checks.verdicts import counted
 from reports.formats.results import Results
-from reports.formats.text import duration, printable, seconds, short
+from reports.formats.text import printable, seconds, short
 from reports.html.markdown import write_markdown
 from reports.html.sections import Section, build_section, embedded, overview
 

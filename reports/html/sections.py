@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from lockref.durations import duration
 from lockref.strict_json import printable_json
 from reports.checks.verdicts import counted
 from reports.figures import Figure, draw, timeline_svg
@@ -17,7 +18,7 @@ from reports.figures.style import inline
 from reports.figures.timeline import timeline_table
 from reports.formats.results import Clause, Failure, Quantiles, Reach, Results
 from reports.formats.speed import answers_table, client_table, speed_lines, speed_table
-from reports.formats.text import duration, readable, short
+from reports.formats.text import readable, short
 
 TABLE_ROWS_MAX = 400
 """Longer tables are cut, with a notice: the page is for people, the Parquet tables for the rest."""

@@ -11,7 +11,6 @@ Processor time, not real time: a busy machine makes a run slow, not stuck.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -19,17 +18,15 @@ from contextlib import contextmanager
 from types import FrameType
 
 from lockref.errors import ConfigError
-from scenarios.supervised import tell_exit_code
+from scenarios.supervised import end_process, tell_exit_code
 from scenarios.worlds.processes import beat
+from scenarios.worlds.processes.stuck_line import stuck_line
 from sim.kernel.kernel import Kernel
 
 TICK_S = beat.BEAT_CPU_S
 """Seconds of processor time between two looks; a step takes microseconds."""
 
 _INTERRUPTS_MAX = 3
-_OURS = ("sim", "scenarios", "lockref")
-# The auditor bars the way out for everybody else.
-_end_process = os._exit
 
 
 class StuckError(BaseException):
@@ -37,12 +34,16 @@ class StuckError(BaseException):
 
 
 def _place(innermost: FrameType) -> str:
-    """Where the lock is: its own frame if there is one, for it may be inside one of our primitives just now."""
-    frame: FrameType | None = innermost
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _OURS:
-        frame = frame.f_back
-    shown = innermost if frame is None else frame
-    return f" in {shown.f_code.co_filename}:{shown.f_lineno} ({shown.f_code.co_qualname})"
+    """The lock's own line, or the innermost one where no frame is the lock's."""
+
+    def frames() -> Iterator[tuple[str, int, str]]:
+        frame: FrameType | None = innermost
+        while frame is not None:
+            yield frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname
+            frame = frame.f_back
+
+    path, line, name = next(frames())
+    return f" in {stuck_line(frames()) or f'{path}:{line} ({name})'}"
 
 
 @contextmanager
@@ -72,7 +73,7 @@ def ends_stuck_steps(kernel: Kernel, name: str, where: str) -> Iterator[None]:
             sys.stderr.write(f"lockref: {message}, and must not catch BaseException\n")
             sys.stderr.flush()
             tell_exit_code(ConfigError.exit_code)
-            _end_process(ConfigError.exit_code)
+            end_process(ConfigError.exit_code)
         raise StuckError(message)
 
     try:

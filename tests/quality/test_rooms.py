@@ -26,12 +26,12 @@ MAY_IMPORT = {
 """Room to the prefixes of the modules of this project that it may import. The room with the longest name counts."""
 
 REPORTS_KNOW = {
-    "lockref.atomic_files", "lockref.claims", "lockref.errors", "lockref.history", "lockref.java",
-    "lockref.lab.spool", "lockref.stores.probe.fingerprint", "lockref.strict_json", "lockref.temporary_folders",
-    "lockref.words",
+    "lockref.atomic_files", "lockref.claims", "lockref.durations", "lockref.errors", "lockref.history",
+    "lockref.java", "lockref.lab.spool", "lockref.stores.probe.fingerprint", "lockref.strict_json",
+    "lockref.temporary_folders", "lockref.words",
 }  # fmt: skip
 """What the reports may know of the reference: the history record, its outcomes, what locks claim, errors, the reader of
-JSON, the record of a probed store, which Java there is, and temporary folders."""
+JSON, the record of a probed store, which Java there is, temporary folders, and how durations are written."""
 
 CALLERS = {"lockref.cli": {"lockref.__main__"}, "lockref.cli.jobs": {"lockref.cli"}}
 """The rooms at the top, each with the modules outside that may import it."""

@@ -41,7 +41,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail(f"the watchdog ended the process with {code}")
 
     monkeypatch.setattr(watchdog, "TICK_S", 0.1)
-    monkeypatch.setattr(watchdog, "_end_process", end)
+    monkeypatch.setattr(watchdog, "end_process", end)
 
 
 class Exits(PlainLock):
@@ -315,7 +315,7 @@ def test_a_lock_that_catches_every_interrupt_ends_the_process(
                 except watchdog.StuckError:
                     continue
 
-    monkeypatch.setattr(watchdog, "_end_process", end)
+    monkeypatch.setattr(watchdog, "end_process", end)
     with pytest.raises(Ended):
         run(Deaf)
     assert codes == [2]

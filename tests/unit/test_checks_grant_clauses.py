@@ -98,7 +98,13 @@ def test_a_returned_token_that_comes_again_or_falls_is_a_regression(second):
     found = h.verdict("S2")
     assert (found["verdict"], found["count"], found["at_ns"]) == ("violated", 1, 11)
     assert found["witness"]["text"] == f"token {second} was handed out after token 2"
-    assert [(call["node"], call["token"]) for call in found["witness"]["calls"]] == [("n1", 2), ("n2", second)]
+    calls = found["witness"]["calls"]
+    assert [(call["node"], call["token"]) for call in calls] == [("n1", 2), ("n2", second)]
+    # Rows of calls have the same parts in every clause; these lacked what the call was and what it was answered.
+    assert [(call["op"], call["outcome"], call["interval_ns"]) for call in calls] == [
+        ("acquire", "granted", [0, 1]),
+        ("acquire", "granted", [10, 11]),
+    ]
 
 
 def test_a_returned_token_is_compared_with_the_highest_before_it():

@@ -23,7 +23,7 @@ from reports.formats.results import (
     load_results,
     statement,
 )
-from reports.formats.text import duration, readable, short
+from reports.formats.text import readable, short
 
 HOSTILE = "<script>alert(1)</script>\n\x1b[31m\u202eevil\"' & `x` | [a](b) \ud800" + "A" * 10_000
 
@@ -82,16 +82,6 @@ def test_names_are_cut_and_made_printable() -> None:
     assert shown.isprintable()
     assert "\u202e" not in short(HOSTILE, 200)
     assert short("n1/writer") == "n1/writer"
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [(0, "0 ns"), (999, "999 ns"), (1_000, "1.00 µs"), (999_999_999, "1.00 s"), (-1_500_000, "-1.50 ms"),
-     (61_000_000_000, "61.0 s"), (7_200_000_000_000, "120.0 min"), (None, "–")],
-)  # fmt: skip
-def test_durations_have_three_digits_and_a_unit(nanoseconds: int | None, text: str) -> None:
-    """No figure reads 1000, whatever the unit."""
-    assert duration(nanoseconds) == text
 
 
 def test_long_nanoseconds_in_sentences_become_readable() -> None:

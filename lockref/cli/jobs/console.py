@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from lockref.strict_json import printable_json
-from reports.checks.verdicts import counted
 from reports.formats import text as told
 
 if TYPE_CHECKING:
@@ -132,6 +131,9 @@ class Console:
 
 def seed_progress(console: Console) -> Callable[[CampaignResult], None]:
     """A function that shows how far campaigns of seeds have come. The rate is that of all seeds of the command."""
+    # Not loaded with the module: commands that judge nothing start without NumPy and Arrow.
+    from reports.checks.verdicts import counted
+
     began = time.monotonic()
     run: dict[int, int] = {}
 

@@ -8,12 +8,10 @@ nothing; one ignored condition proves that no lock is safe there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
-from lockref.runtime import NS_PER_MS
+from lockref.durations import duration
 from lockref.stores.probe.clauses import CONDITIONS, Condition
-
-_NS_PER_US: Final = 1_000
 
 Status = Literal["kept", "ignored", "refused", "not_measured"]
 """refused: the server said honestly that it does not know the condition. ignored: it answered as if it had kept it."""
@@ -119,7 +117,8 @@ class Measured:
         if not self.request_ns:
             return ""
         ordered = sorted(self.request_ns)
-        return f"a request takes {_short(ordered[len(ordered) // 2])}, at most {_short(ordered[-1])}, of {len(ordered)}"
+        median, longest = duration(ordered[len(ordered) // 2]), duration(ordered[-1])
+        return f"a request takes {median}, at most {longest}, of {len(ordered)}"
 
 
 def _line(finding: ConditionResult) -> str:
@@ -134,7 +133,3 @@ def _line(finding: ConditionResult) -> str:
         return f"{head}: ignored: {finding.detail}"
     told = "refused" if finding.status == "refused" else "not measured"
     return f"{head}: {told}{f': {finding.detail}' if finding.detail else ''}"
-
-
-def _short(duration_ns: int) -> str:
-    return f"{duration_ns / NS_PER_MS:.1f} ms" if duration_ns >= NS_PER_MS else f"{duration_ns / _NS_PER_US:.0f} µs"

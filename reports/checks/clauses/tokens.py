@@ -21,7 +21,7 @@ import numpy as np
 
 from lockref.words import ABSENT, Op, Outcome
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.operations import Operations
+from reports.checks.facts.operations import Operations, told_call
 from reports.checks.facts.segments import below_earlier_maximum, count_at_or_before, renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
@@ -192,16 +192,8 @@ def _describe_returns(truth: Truth, operations: Operations, earlier: int, later:
     events = truth.events
 
     def told(which: int) -> dict[str, Any]:
-        return {
-            "seq": int(events.integers("seq")[operations.return_row[which]]),
-            "interval_ns": [int(operations.call_at_ns[which]), int(operations.return_at_ns[which])],
-            "request": int(events.integers("request")[operations.call_row[which]]),
-            "key": events.text("lock", int(operations.lock[which])),
-            "node": events.text("node", int(operations.node[which])),
-            "task": events.text("task", int(operations.task[which])),
-            "owner": events.text("owner", int(operations.owner[which])),
-            "token": int(operations.token[which]),
-        }
+        owner = events.text("owner", int(operations.owner[which]))
+        return {**told_call(events, operations, which), "owner": owner, "token": int(operations.token[which])}
 
     return {
         "text": f"token {int(operations.token[later])} was handed out after token {int(operations.token[earlier])}",

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import select
 import signal
 import struct
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from scenarios.worlds.processes.stuck_line import stuck_line
 
 if TYPE_CHECKING:
     import psutil
@@ -47,7 +49,8 @@ WHERE_S = 2.0
 PLACES_MAX = 3
 
 _HEAD: Final = struct.Struct("<QqH")
-_OURS: Final = ("sim", "scenarios", "lockref")
+_FRAME: Final = re.compile(r'\s*File "(?P<path>.*)", line (?P<line>[0-9]+) in (?P<name>.*)')
+"""One frame as `faulthandler` writes it."""
 # Chosen because nothing of Python or of ours uses it.
 _ASKS_WHERE: Final = getattr(signal, "SIGUSR2", None)
 
@@ -149,31 +152,19 @@ class BeatWatch:
 
 
 def _place(dump: str) -> str:
-    """The line at which each thread is inside a lock: its innermost frame that is not ours nor the standard library's.
+    """The line at which each thread is inside a lock; threads of ours have none.
 
-    Threads of ours have none. In a real run several clients may be inside the lock, and one of them keeps the others.
+    In a real run several clients may be inside the lock, and one of them keeps the others.
     """
-    places: dict[str, None] = {}
-    is_found = False
+    threads: list[list[tuple[str, int, str]]] = [[]]
     for line in dump.splitlines():
-        words = line.strip()
-        if not words.startswith('File "') or '", line ' not in words:
-            is_found = False
-            continue
-        path, _, rest = words[len('File "') :].rpartition('", line ')
-        number, _, name = rest.partition(" in ")
-        if not (is_found or _is_known(path)):
-            is_found = True
-            places[f"{path}:{number} ({name})"] = None
-    shown = list(places)[:PLACES_MAX]
+        frame = _FRAME.fullmatch(line)
+        if frame is None:
+            threads.append([])
+        else:
+            threads[-1].append((frame["path"], int(frame["line"]), frame["name"]))
+    shown = [place for place in dict.fromkeys(map(stuck_line, threads)) if place][:PLACES_MAX]
     return "" if not shown else f" in {shown[0]}" if len(shown) == 1 else f" in one of {', '.join(shown)}"
-
-
-def _is_known(path: str) -> bool:
-    file, root, library = Path(path), Path(__file__).parents[3], Path(os.__file__).parent
-    if any(file.is_relative_to(root / name) for name in _OURS):
-        return True
-    return file.is_relative_to(library) and not file.is_relative_to(library / "site-packages")
 
 
 def _is_debugged() -> bool:

@@ -1,0 +1,37 @@
+"""The line of a lock at which a process hangs, found in one way by both watchers.
+
+The watchdog inside a process (`scenarios.worlds.watchdog`) has its frames, the watcher outside (`beat`) the text of
+`faulthandler`. Both bring them here as rows, innermost first, so that one hang has one name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+_OURS: Final = ("sim", "scenarios", "lockref")
+
+
+def stuck_line(frames: Iterable[tuple[str, int, str]]) -> str:
+    """`FILE:LINE (NAME)` of the innermost frame that is neither ours nor the standard library's; "" without one.
+
+    A lock is often inside one of our primitives, or in a function of the standard library, when it is looked at. Its
+    own line is the one that its author can change.
+
+    frames: path, line and function of each frame of one thread, innermost first.
+    """
+    for path, line, name in frames:
+        if not _is_known(path):
+            return f"{path}:{line} ({name})"
+    return ""
+
+
+def _is_known(path: str) -> bool:
+    if path.startswith("<frozen "):
+        return True
+    file, root, library = Path(path), Path(__file__).parents[3], Path(os.__file__).parent
+    if any(file.is_relative_to(root / name) for name in _OURS):
+        return True
+    return file.is_relative_to(library) and not file.is_relative_to(library / "site-packages")
