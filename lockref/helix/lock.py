@@ -48,6 +48,9 @@ _LOG: Final = logging.getLogger("lockref")
 CLUSTER: Final = "locks"
 RESOURCE: Final = "locks"
 
+RESTART_NS: Final = 100 * NS_PER_MS
+"""So long does a controller's node wait that was given no session, before it asks again."""
+
 LOCK_UNLOCK: Final = StateModel(
     name="lock-unlock",
     states=("LOCKED", "RELEASED", "DROPPED"),
@@ -338,9 +341,16 @@ class ControllerNode:
         )
 
     def run(self) -> None:
-        self._make_cluster()
-        if not self._is_closed:
-            self._controller.run()
+        while not self._is_closed:
+            self._make_cluster()
+            try:
+                if not self._is_closed:
+                    self._controller.run()
+                return
+            except BackendUnavailable:
+                # It has not led yet, and no server gave it a session. A supervisor would start such a process again.
+                self._session.end()
+                self._runtime.sleep(RESTART_NS)
 
     def close(self) -> None:
         """End the session: another controller may lead at once. Idempotent."""
@@ -357,7 +367,7 @@ class ControllerNode:
             except BackendUnavailable:
                 pass
             self._session.end()
-            self._runtime.sleep(100 * NS_PER_MS)
+            self._runtime.sleep(RESTART_NS)
 
 
 def open_cluster(locks: tuple[str, ...], rebalancer: str) -> Cluster:

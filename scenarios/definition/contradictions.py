@@ -16,12 +16,15 @@ from lockref.located_yaml import KeyPath
 from lockref.provider import DEFAULT_STORE
 from lockref.words import OPERATOR
 from reports.checks.spec import CLAUSES
-from scenarios.definition.faults import FAULT_KINDS, named_in
+from scenarios.definition.fault_forms import WrittenFault, written_name
+from scenarios.definition.faults import FAULT_KINDS, id_of, named_in, plan_entry
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
+from sim.faults.plan import complaint_about
 from sim.faults.quantities import Quantity
 from sim.faults.stores import ObjectFault
 
 _CLIENT = re.compile(r"n[0-9]+(-child)*")
+_OF_A_SWARM = re.compile(r"f[0-9]+")
 _RESERVED = (OPERATOR, "observer")
 """Names that a history uses for parties of its own. No service or node may have them."""
 
@@ -94,12 +97,12 @@ def _alternatives(words: list[str]) -> str:
 
 
 def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
-    """Names in faults that the scenario does not have, and ids that occur twice."""
+    """Names in faults that the scenario does not have, ids that occur twice, and what no plan can hold."""
     nodes = set(scenario.client_names) | set(scenario.nodes)
     services = scenario.service_names
     reachable = nodes | set(services)
     clients = f"n1 to n{scenario.clients}"
-    ids: set[str] = set()
+    ids = {f"drift-{name}" for name in scenario.clock.drift} | {f"offset-{name}" for name in scenario.clock.offset}
     for number, fault in enumerate(scenario.faults):
         here: KeyPath = ("faults", number)
         for below, name, holds in named_in(fault):
@@ -119,10 +122,27 @@ def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
                 (*here, "service"),
                 f"is {RESOURCE_NAME!r}; {fault.kind} changes objects of a store, not of the protected resource",
             )
-        if fault.id is not None and fault.id in ids:
-            yield (*here, "id"), f"is {fault.id!r} a second time; ids are unique"
-        if fault.id is not None:
-            ids.add(fault.id)
+        if text := _unfit_for_a_plan(fault, number + 1):
+            yield here, text
+        own = id_of(fault, number=number + 1)
+        if own in ids:
+            place, which = ((*here, "id"), "is") if fault.id else (here, "has no id, so it is called")
+            yield place, f"{which} {own!r} a second time; ids are unique"
+        elif scenario.swarm is not None and _OF_A_SWARM.fullmatch(own):
+            yield (*here, "id"), f"is {own!r}, as faults are called that a swarm draws"
+        ids.add(own)
+
+
+def _unfit_for_a_plan(fault: WrittenFault, number: int) -> str:
+    """Why the plan's own rules refuse a fault, in the words of a file; empty if they take it.
+
+    The form of a file has each key's own rule. What keys mean together is said once, where the kind is declared.
+    """
+    for draw in (lambda drawn, _place: drawn.least, lambda drawn, _place: drawn.most):
+        text = complaint_about(plan_entry(fault, number=number, draw=draw))
+        if text:
+            return re.sub(r"'(\w+)'", lambda named: f"'{written_name(named[1])}'", text)
+    return ""
 
 
 def _contradictory_services(scenario: Scenario, unseen: set[str]) -> Iterator[tuple[KeyPath, str]]:

@@ -66,7 +66,12 @@ def rates_of(fault: WrittenFault) -> list[Drawn]:
 def plan_entry(fault: WrittenFault, *, number: int, draw: Draw) -> dict[str, Any]:
     """One fault in the simulator's words. `number` counts from 1 and names it where it has no id."""
     entry = _plan_fields(fault, fault.fault_type, f"faults.{number - 1}", draw)
-    return {**entry, "id": fault.id or f"{fault.kind}-{number}", "kind": fault.kind}
+    return {**entry, "id": id_of(fault, number=number), "kind": fault.kind}
+
+
+def id_of(fault: WrittenFault, *, number: int) -> str:
+    """The name of a fault: its own, or its kind and place, counted from 1."""
+    return fault.id or f"{fault.kind}-{number}"
 
 
 def _plan_fields(written: Model, stored: type[BaseModel], place: str, draw: Draw) -> dict[str, Any]:

@@ -97,6 +97,15 @@ def parse_fault(entry: Mapping[str, Any]) -> Fault:
         raise ConfigError(_explain(error)) from None
 
 
+def complaint_about(entry: Mapping[str, Any]) -> str:
+    """What is wrong with one fault of plain data, whose words are known; empty if nothing is."""
+    try:
+        _FAULT.validate_python(entry)
+    except ValidationError as error:
+        return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+    return ""
+
+
 def _explain(error: ValidationError) -> str:
     """The first complaint as one line: place, value, what is accepted, the nearest good word."""
     first = error.errors(include_url=False)[0]
