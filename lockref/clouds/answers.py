@@ -59,6 +59,12 @@ A_DELETE: Final = Question(asked=Asked.DELETE)
 SOMETHING_ELSE: Final = Question(asked=Asked.OTHER, needs_object=False)
 
 
+def write_question(*, names_version: bool) -> Question:
+    """The question of a write. One that names the version to replace needs an object; a create needs none, nor does a
+    write without a condition."""
+    return A_WRITE if names_version else A_CREATE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
     """The meaning of an answer.

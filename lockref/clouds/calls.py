@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from lockref.clouds.answers import A_CREATE, A_DELETE, A_READ, A_WRITE, SOMETHING_ELSE, Answered, Asked, Question
+from lockref.clouds.answers import A_DELETE, A_READ, SOMETHING_ELSE, Answered, Asked, Question, write_question
 from lockref.words import Outcome
 
 READ: Final = "read"
@@ -119,7 +119,7 @@ class Call:
         if self.verb in (COPY, COMPLETE):
             return Question(asked=Asked.WRITE, has_status_inside=True)
         if self.verb == PUT:
-            return A_WRITE if self.match is not None else A_CREATE
+            return write_question(names_version=self.match is not None)
         return A_DELETE if self.verb == DELETE else SOMETHING_ELSE
 
 

@@ -35,7 +35,7 @@ from lockref.storage.audit import AuditTrail
 from lockref.storage.config import StorageLockConfig, laboratory_options
 from lockref.storage.lockfile import LockFile
 from lockref.storage.operations import repair
-from lockref.storage.parts import RFC91, refuse_former_steps
+from lockref.storage.parts import RFC91
 from lockref.storage.place import key_in
 from lockref.stores.port import ObjectStore
 from lockref.stores.probe.selftest import ensure_usable
@@ -58,9 +58,6 @@ class StorageLock(LeaseLock[LockFile]):
     parts: ClassVar[Parts] = RFC91
     decode_record = staticmethod(lockfile.decode)
     record_format = "rfc91"
-
-    def __init_subclass__(cls) -> None:
-        refuse_former_steps(cls)
 
     def __init__(
         self,

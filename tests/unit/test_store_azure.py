@@ -12,6 +12,7 @@ import requests
 from azure.core.exceptions import ClientAuthenticationError
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
+from lockref.clouds.answers import silence
 from lockref.clouds.azure.account import EMULATOR_NOTE, connection_string, find_account, missing_credentials
 from lockref.clouds.azure.client import AzureStore
 from lockref.clouds.azure.facts import OUTCOMES
@@ -462,3 +463,18 @@ def test_an_identity_asks_where_nothing_else_can(monkeypatch):
 def test_the_complaint_names_whose_credentials_are_there():
     account = find_account(host="other.blob.core.windows.net", endpoint="", environ=KEY_OF_LAKE)
     assert "of account lake" in str(missing_credentials(account, KEY_OF_LAKE))
+
+
+def test_a_create_and_a_write_of_anything_need_no_object(store, monkeypatch):
+    """Only a write that names a version needs an object: of the others "not found" can mean the container alone."""
+    asked = []
+
+    def ask(question, _send):
+        asked.append(question.needs_object)
+        return silence(O.AMBIGUOUS, "no answer"), b""
+
+    monkeypatch.setattr(store, "_ask", ask)
+    store.put_if_absent("k", b"x")
+    store.put("k", b"x")
+    store.put_if_version("k", b"x", Version('"1"'))
+    assert asked == [False, False, True]

@@ -23,11 +23,11 @@ from azure.core.exceptions import ClientAuthenticationError
 from lockref.clouds.answers import (
     A_DELETE,
     A_READ,
-    A_WRITE,
     Answered,
     Question,
     read_reply,
     silence,
+    write_question,
     write_reply,
 )
 from lockref.clouds.azure.account import find_account
@@ -116,7 +116,8 @@ class AzureStore:
         blob = self._blob(key)
         if len(body) > BODY_BYTES_MAX:
             raise ValueError(f"the body has {len(body)} bytes; at most {BODY_BYTES_MAX} go up in one request")
-        found, _ = self._ask(A_WRITE, lambda hook: blob.upload_blob(bytes(body), raw_response_hook=hook, **condition))
+        question = write_question(names_version="etag" in condition)
+        found, _ = self._ask(question, lambda hook: blob.upload_blob(bytes(body), raw_response_hook=hook, **condition))
         return write_reply(found)
 
     def _blob(self, key: str) -> BlobClient:

@@ -23,14 +23,13 @@ from botocore.exceptions import ClientError
 from botocore.handlers import add_expect_header
 
 from lockref.clouds.answers import (
-    A_CREATE,
     A_DELETE,
     A_READ,
-    A_WRITE,
     Answered,
     Question,
     read_reply,
     silence,
+    write_question,
     write_reply,
 )
 from lockref.clouds.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, explain, is_dummy, status_and_code
@@ -130,15 +129,15 @@ class S3Store:
         return read_reply(_applied(A_READ, answer, exchange), body)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
-        return self._put(A_CREATE, key, body, {"IfNoneMatch": "*"})
+        return self._put(key, body, {"IfNoneMatch": "*"})
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
         if not version:
             raise ValueError("the version is empty; pass the one that a reply carried")
-        return self._put(A_WRITE, key, body, {"IfMatch": version})
+        return self._put(key, body, {"IfMatch": version})
 
     def put(self, key: str, body: bytes) -> WriteReply:
-        return self._put(A_CREATE, key, body, {})
+        return self._put(key, body, {})
 
     def delete(self, key: str, version: Version | None = None) -> WriteReply:
         """Remove `key`. Without a version S3 does not say whether it existed: APPLIED either way."""
@@ -152,10 +151,10 @@ class S3Store:
     def close(self) -> None:
         self._client.close()
 
-    def _put(self, question: Question, key: str, body: bytes, condition: dict[str, str]) -> WriteReply:
+    def _put(self, key: str, body: bytes, condition: dict[str, str]) -> WriteReply:
         check_key(key)
         return self._write(
-            question,
+            write_question(names_version="IfMatch" in condition),
             lambda: self._client.put_object(
                 Bucket=self._bucket,
                 Key=self._prefix + key,
