@@ -199,3 +199,55 @@ def test_whoever_sleeps_at_every_look_is_stuck(monkeypatch: pytest.MonkeyPatch) 
     watch = beat.BeatWatch(memory)
     with beat.Beat(memory).under_way("seed 7"):
         assert [bool(watch.stuck()) for _ in range(11)] == [False] * 9 + [True] * 2
+
+
+@pytest.mark.parametrize(
+    ("cpu", "writable", "is_stuck"),
+    [
+        ((0.0, 0.0), True, True),
+        ((0.1, 0.0), True, False),
+        ((0.0, 0.0), False, False),
+        ((3.0, 0.0), True, True),
+        ((0.0, 3.0), True, True),
+    ],
+    ids=["sleeps", "sleeps between pieces of work", "waits for its reader", "computes", "computes in the kernel"],
+)
+def test_what_a_look_takes_for_a_stuck_step(
+    monkeypatch: pytest.MonkeyPatch, cpu: tuple[float, float], writable: bool, is_stuck: bool
+) -> None:
+    """cpu: seconds as a user and in the kernel between two looks, of which there are eight."""
+    times = iter(CpuTimes(user=1 + look * cpu[0], system=1 + look * cpu[1]) for look in range(8))
+    monkeypatch.setattr(psutil.Process, "status", lambda _self: "sleeping")
+    monkeypatch.setattr(psutil.Process, "cpu_times", lambda _self: next(times))
+    monkeypatch.setattr(beat, "ASLEEP_LOOKS", 5)
+    monkeypatch.setattr(beat, "_is_debugged", lambda: False)
+    monkeypatch.setattr(beat, "_is_writable", lambda _stream: writable)
+    memory = bytearray(beat.SIZE)
+    watch = beat.BeatWatch(memory)
+    with beat.Beat(memory).under_way("seed 7"):
+        assert any(watch.stuck() for _ in range(8)) is is_stuck
+
+
+def test_after_an_inner_step_the_outer_one_is_watched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 20.0, 20.0, 40.0])
+    monkeypatch.setattr(psutil.Process, "cpu_times", lambda _self: CpuTimes(user=next(times), system=0.0))
+    monkeypatch.setattr(beat, "_is_debugged", lambda: False)
+    memory = bytearray(beat.SIZE)
+    mine, watch = beat.Beat(memory), beat.BeatWatch(memory)
+    with mine.under_way("seed 7"):
+        with mine.under_way("shrinking"):
+            assert watch.stuck() == ""
+            assert watch.stuck().startswith("shrinking: ")
+        assert watch.stuck() == ""
+        assert watch.stuck().startswith("seed 7: ")
+    assert watch.stuck() == ""
+
+
+def test_a_step_that_a_debugger_holds_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 1000.0])
+    monkeypatch.setattr(psutil.Process, "cpu_times", lambda _self: CpuTimes(user=next(times), system=0.0))
+    monkeypatch.setattr(beat, "_is_debugged", lambda: True)
+    memory = bytearray(beat.SIZE)
+    watch = beat.BeatWatch(memory)
+    with beat.Beat(memory).under_way("seed 7"):
+        assert [watch.stuck() for _ in range(2)] == ["", ""]
