@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
+from lockref.clouds.admission import NEEDED, Admission
+from lockref.clouds.tables import table_channel
 from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.delta.options import PARTITION_KEY_VALUE, PREFIX, LeaseOptions
 from lockref.dynamodb.lease import DynamoLock
-from lockref.dynamodb.place import table_channel
 from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.storage.place import store_uri
 from lockref.storage.properties import check_lock_properties
-from lockref.stores.admission import NEEDED, Admission
 from lockref.stores.probe.clauses import CONDITIONS, DESIGNS
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from lockref.clouds.grammar import decimal
 from lockref.errors import shown
+from lockref.grammar import decimal
 from scenarios.definition import units
 
 Command = TypeVar("Command", bound=Callable[..., Any])

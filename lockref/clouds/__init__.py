@@ -13,8 +13,9 @@ What all clouds share stands here:
 
 - a request and an answer without a cloud's words: `calls`, as they passed on a wire: `traffic`
 - the meaning of an answer: `answers`, tables of statuses: `statuses`, an answer as bytes: `http_reply`
-- numbers, words, JSON and XML as they stand on the wire: `grammar` `xml_body`
+- XML as it stands on the wire: `xml_body`; numbers, words and JSON: `lockref.grammar`
 - one request with a deadline: `bounded_exchange` `http_session`
 - Amazon's credentials and clients, which S3 and DynamoDB share: `aws`
-- from a URI to a store: `cloud` `uri`; stores that are no cloud's: `without_cloud`
+- from a URI to a store: `cloud` `uri`, to a table: `tables`; stores that are no cloud's: `without_cloud`
+- may a lock open this store: `admission`
 """

@@ -31,7 +31,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from lockref.clouds.bounded_exchange import BoundedConnection
-from lockref.clouds.grammar import code_word
+from lockref.grammar import code_word
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.words import Outcome
 

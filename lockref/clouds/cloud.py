@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import SplitResult
 
 from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Place, WriteMode
@@ -16,6 +16,10 @@ from lockref.clouds.statuses import ServerStatuses
 from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest
 from lockref.stores.address import StoreAddress
 from lockref.stores.port import ObjectStore
+
+if TYPE_CHECKING:
+    from lockref.clouds.dynamodb.client import Naming
+    from lockref.ports import Channel
 
 
 class Writer(Protocol):
@@ -61,6 +65,20 @@ class Signer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """How the tables of a cloud are opened.
+
+    channel: to the table at an address, with the time-out of a request in nanoseconds, the size of the pool, and how
+        the table names attributes. Errors: ConfigError for a configuration that cannot be used.
+    require: asks for the table at an address, within a time-out in nanoseconds; True makes it where there is none.
+        Errors: ConfigError for a table with another key; BackendUnavailable for no table, or no answer.
+    """
+
+    channel: Callable[[StoreAddress, int, int, Naming | None], Channel]
+    require: Callable[[StoreAddress, int, bool, Naming | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
     """One kind of store.
 
@@ -79,6 +97,7 @@ class Cloud:
         nanoseconds; one that is there already is fine. Errors: BackendUnavailable. None where nothing is to be made.
     environment: what a foreign program needs in its environment to find the store at this address behind that endpoint.
     may_name_account: an endpoint may end in an account.
+    tables: how its tables are opened; None where it has none.
     is_table: it holds items, and no objects. is_ensemble: it holds znodes, and no objects.
     is_in_process: it belongs to this process alone.
     title: for people. local_path, local_region: of a server on this machine, what stands behind its port, and its
@@ -99,6 +118,7 @@ class Cloud:
     create_container: Callable[[StoreAddress, int], None] | None = None
     environment: Callable[[StoreAddress, str], dict[str, str]] | None = None
     may_name_account: bool = False
+    tables: Tables | None = None
     is_table: bool = False
     is_ensemble: bool = False
     is_in_process: bool = False

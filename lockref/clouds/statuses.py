@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Final
 
-from lockref.clouds.grammar import code_word
+from lockref.grammar import code_word
 from lockref.words import Outcome
 
 ANY_CODE: Final = "*"

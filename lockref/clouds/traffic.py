@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lockref.clouds.answers import Answered, Asked, Question
-from lockref.clouds.grammar import is_whole_range
+from lockref.grammar import is_whole_range
 from lockref.words import IF_ABSENT, Op, Outcome
 
 BODY_KEPT_MAX: Final = 1 << 20

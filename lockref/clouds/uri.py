@@ -26,7 +26,7 @@ from lockref.stores.port import ObjectStore
 POOL_SIZE_DEFAULT: Final = 10
 
 CLOUDS: Final[Mapping[str, Cloud]] = {
-    scheme: cloud for cloud in (MEMORY, FOLDER, S3, GCS, AZURE, DYNAMODB, ENSEMBLE) for scheme in cloud.forms
+    name: cloud for cloud in (MEMORY, FOLDER, S3, GCS, AZURE, DYNAMODB, ENSEMBLE) for name in cloud.forms
 }
 """Every kind of store, by the schemes of its URIs."""
 

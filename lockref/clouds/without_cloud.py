@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, unquote
 
-from lockref.clouds.cloud import Cloud
+from lockref.clouds.cloud import Cloud, Tables
 from lockref.clouds.statuses import NO_STATUSES, ServerStatuses, Versions
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.stores.address import StoreAddress, refuse_credentials
 from lockref.stores.port import ObjectStore
+
+if TYPE_CHECKING:
+    from lockref.clouds.dynamodb.client import Naming
+    from lockref.ports import Channel
 
 _MEMORY_FORM: Final = "memory: or memory:NAME"
 _FOLDER_FORM: Final = "file:///FOLDER"
@@ -29,6 +33,16 @@ def _open_memory(address: StoreAddress, _request_timeout_ns: int, _pool_size: in
     from lockref.stores.memory import MemoryStore
 
     return MemoryStore(address.container)
+
+
+def _memory_channel(address: StoreAddress, _timeout_ns: int, _pool_size: int, _naming: Naming | None) -> Channel:
+    from lockref.dynamodb.memory import MemoryTable
+
+    return MemoryTable(address.container)
+
+
+def _require_memory(_address: StoreAddress, _timeout_ns: int, _may_create: bool, _naming: Naming | None) -> None:
+    """A table in memory is there as soon as it is opened, and has the key of the port."""
 
 
 def _parse_folder(uri: str, parts: SplitResult) -> StoreAddress:
@@ -71,6 +85,7 @@ MEMORY: Final = Cloud(
     parse=_parse_memory,
     open_store=_open_memory,
     statuses=_STATUSES,
+    tables=Tables(channel=_memory_channel, require=_require_memory),
     is_in_process=True,
 )
 FOLDER: Final = Cloud(

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from lockref.clouds.uri import cloud_of
 from lockref.coordination.port import Failure, delete, is_failure
 from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
@@ -52,7 +53,7 @@ def coordination_channel(address: StoreAddress, *, client: str) -> Channel:
 
     Errors: CapabilityMissing for the address of anything else than a ZooKeeper.
     """
-    if address.scheme != SCHEME:
+    if not cloud_of(address).is_ensemble:
         raise no_sessions(str(address))
     from lockref.coordination.zookeeper import ZooKeeperChannel
 

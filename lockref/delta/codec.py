@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lockref.clouds.grammar import decimal
 from lockref.delta.record import (
     DATA,
     DURATION,
@@ -23,6 +22,7 @@ from lockref.delta.record import (
     LeaseItem,
 )  # fmt: skip
 from lockref.errors import CorruptRecord
+from lockref.grammar import decimal
 from lockref.provider import LockView
 from lockref.runtime import NS_PER_S, WallNs
 from lockref.strict_json import NotJson, read_object

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from lockref.clouds.grammar import decimal
 from lockref.errors import ConfigError, did_you_mean, shown
+from lockref.grammar import decimal
 from lockref.locks.values import LeaseTerms
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S

@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from lockref.delta.lease import DeltaLease
 from lockref.delta.record import NOTHING_TO_FINISH
-from lockref.dynamodb.lease import DynamoLock
 from lockref.errors import CorruptRecord, OutcomeUnknown, StoreRejected
 from lockref.stores.port import ObjectStore, WriteReply
 from lockref.strict_json import NotJson, read_object
@@ -48,7 +48,7 @@ class PendingRename:
         return cls(source, destination)
 
 
-def finish_rename(lock: DynamoLock, bucket: ObjectStore) -> PendingRename | None:
+def finish_rename(lock: DeltaLease, bucket: ObjectStore) -> PendingRename | None:
     """Finish what the dead holder left, and say so in the row. Call it first in every critical section.
 
     lock: held by this task. bucket: the whole bucket of the table, without a prefix: the row names keys in it.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lockref.clouds.grammar import decimal
 from lockref.delta.codec import LeaseCodec, Notation
 from lockref.dynamodb.table import number, text
+from lockref.grammar import decimal
 
 
 def _text_in(value: Any) -> str | None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from lockref.clouds.grammar import decimal
 from lockref.delta.record import OWN
 from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes
+from lockref.grammar import decimal
 from lockref.ports import Reply
 from lockref.stores.port import ReadReply, Version, WriteReply
 from lockref.strict_json import read_object

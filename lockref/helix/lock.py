@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Self
 
-from lockref.clouds.grammar import decimal
 from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import (
     BackendUnavailable,
@@ -29,6 +28,7 @@ from lockref.errors import (
     ReleaseFailed,
     shown,
 )
+from lockref.grammar import decimal
 from lockref.helix.cluster.configured import creates
 from lockref.helix.cluster.declared import Cluster, RebalanceMode, Resource
 from lockref.helix.controller.controller import Controller, ControllerSettings

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lockref.clouds.grammar import decimal
 from lockref.errors import ConfigError
+from lockref.grammar import decimal
 from lockref.locks.notices import AuditState
 from lockref.runtime import NS_PER_MS, Runtime, WallNs
 from lockref.stores.port import ObjectStore

@@ -12,6 +12,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from lockref.clouds.azure.account import same_container
+from lockref.clouds.uri import CLOUDS
 from lockref.errors import ConfigError
 from lockref.storage.config import CLOUD_OF_SCHEME, LockFileLocation, check_scheme, lock_file_location
 from lockref.stores.keys import check_key
@@ -53,8 +54,8 @@ def store_uri(location: LockFileLocation, *, endpoint: str = "", region: str = "
     Errors: ConfigError for a scheme that Hudi has no lock client for.
     """
     check_scheme(location.scheme)
-    cloud = CLOUD_OF_SCHEME[location.scheme]
-    # Of Azure the scheme stays: it says how the account is written beside the container.
-    scheme = location.scheme if cloud == "azure" else cloud
+    # A scheme that our stores have stays: Azure's say how the account is written. `s3a` is Hadoop's word for S3.
+    hudis = location.scheme
+    scheme = hudis if hudis in CLOUDS else CLOUD_OF_SCHEME[hudis]
     options = urlencode({name: value for name, value in (("endpoint", endpoint), ("region", region)) if value})
     return f"{scheme}://{location.bucket}{'?' if options else ''}{options}"

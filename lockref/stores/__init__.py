@@ -3,5 +3,5 @@
 - the port: `port` `keys`, what a caller passes to it: `arguments`, and the port over a channel: `client`
 - the address of a store and its parts: `address` `buckets` `endpoints`; from a URI to a store: `lockref.clouds.uri`
 - the stores of this machine: `localfs` `memory`; those of the clouds have a room of their own, `lockref.clouds`
-- may a lock open this store: `admission`, and the questions to the store: `probe/`
+- the questions to a store, before a lock opens it: `probe/`; who asks them: `lockref.clouds.admission`
 """

@@ -15,6 +15,8 @@ from lockref.errors import ConfigError
 from lockref.stores.endpoints import check_endpoint
 from lockref.stores.keys import check_key
 
+_BEHIND: Final = {"memory": ":"}
+"""What stands behind a scheme that is not followed by a host or a folder."""
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 
@@ -39,11 +41,9 @@ class StoreAddress:
 
     def __str__(self) -> str:
         """A line for people, such as `s3://bucket/prefix at http://127.0.0.1:4566`."""
-        if self.scheme == "memory":
-            return f"memory:{self.container}"
         path = f"{self.container}@{self.account}" if self.account else self.container
         path = f"{path}/{self.prefix}" if self.prefix else path
-        return f"{self.scheme}://{path}{f' at {self.endpoint}' if self.endpoint else ''}"
+        return f"{in_words(self.scheme, path)}{f' at {self.endpoint}' if self.endpoint else ''}"
 
     @property
     def key_prefix(self) -> str:
@@ -54,6 +54,11 @@ class StoreAddress:
         """Which store it is, by the words of a fingerprint. The prefix of the bucket is no part of that."""
         container = f"{self.container}@{self.account}" if self.account else self.container
         return {"scheme": self.scheme, "container": container, "endpoint": self.endpoint}
+
+
+def in_words(scheme: str, path: str) -> str:
+    """A store's scheme and what stands behind it, such as `s3://bucket/prefix` and `memory:name`."""
+    return f"{scheme}{_BEHIND.get(scheme, '://')}{path}"
 
 
 def refuse_credentials(parts: SplitResult, form: str) -> None:

@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from lockref.runtime import NS_PER_S
 
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """What stands below HTTP. port: where no URL names one. is_encrypted: by TLS."""
+
+    port: int
+    is_encrypted: bool
+
+
+TRANSPORTS: Final = {"http": Transport(80, False), "https": Transport(443, True)}
+"""By the scheme of a server's URL; no other URL is one of a server that we ask."""
+
 _CONNECT_SHARE: Final = 5
 """One part in so many of the time-out is for connecting; the rest is for the answer."""
-
 
 _ACCOUNT: Final = re.compile(r"/[a-z0-9]{3,24}")
 
@@ -36,7 +48,7 @@ def check_endpoint(endpoint: str, *, may_name_account: bool = False) -> str:
         raise ValueError("has an unreadable host; expected http://HOST:PORT or https://HOST") from None
     if parts.username is not None or parts.password is not None:
         raise ValueError("holds credentials; put them into the environment or a profile instead")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if TRANSPORTS.get(parts.scheme) is None or not parts.hostname:
         raise ValueError(f"{endpoint!r} is not of the form http://HOST:PORT or https://HOST")
     path = parts.path.rstrip("/")
     if may_name_account and _ACCOUNT.fullmatch(path):

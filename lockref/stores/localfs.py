@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from lockref.clouds.grammar import decimal
+from lockref.grammar import decimal
 from lockref.runtime import NS_PER_MS, Runtime, ThreadRuntime
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply

@@ -20,6 +20,7 @@ from lockref.words import ABSENT, OPERATOR, Kind, Op, Outcome
 from reports.checks.clauses.answers import grants_end, meets_another_grant
 from reports.checks.clauses.effect import find_unfenced
 from reports.checks.clauses.takeover import are_resumed
+from reports.checks.disturbances import FAULT_SITUATIONS, PAUSE_KINDS, Disturbances
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Flags, Ints
@@ -34,7 +35,6 @@ from reports.checks.facts.sources.grants import (
     given_back,
 )
 from reports.checks.facts.sources.truth import Truth
-from reports.checks.facts.surroundings.disturbances import FAULT_SITUATIONS, PAUSE_KINDS, Disturbances
 from reports.checks.facts.tenures import Tenures
 from reports.checks.facts.waits import while_holding
 from reports.checks.situation_names import COMMIT, IDLE, SITUATIONS, TOKEN, UNFENCED

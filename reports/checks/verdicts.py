@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reports.checks.demands import parse_demand
-from reports.checks.facts.surroundings.disturbances import FAULT_SITUATIONS
+from reports.checks.disturbances import FAULT_SITUATIONS
 from reports.checks.facts.surroundings.host import told_late
 from reports.checks.measures.outages import is_lost, outage_doubts, outage_notices
 from reports.checks.measures.turnout import turnout_doubts, turnout_notices

@@ -43,11 +43,10 @@ def words(verdict: str) -> str:
 def title(found: Fingerprint) -> str:
     """Which store, by whom, when."""
     store = found.store
-    where = f"{store.scheme}{':' if store.scheme == 'memory' else '://'}{store.container}"
     at = f" at {', '.join(store.endpoints)}" if store.endpoints else ""
     servers = f" (Server: {', '.join(store.servers)})" if store.servers else ""
     name = f"{store.name}: " if store.name else ""
-    return short(f"{name}{where}{at}{servers}", 200)
+    return short(f"{name}{store.location}{at}{servers}", 200)
 
 
 def sentences(clause: ClauseAnswer) -> list[str]:

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lockref.atomic_files import write_atomically
 from reports.comparison.comparison import Comparison
-from reports.formats.comparison import difference, heading, notices, told, unbroken
+from reports.comparison.terminal import difference, heading, notices, told, unbroken
 from reports.formats.text import markdown_text, short
 from reports.html.fingerprint import BADGES
 from reports.html.render import presentable

@@ -18,13 +18,16 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import psutil
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends import guard
 from scenarios.backends.pins import LOOPBACK, Launch
+
+if TYPE_CHECKING:
+    from lockref.stores.address import StoreAddress
 
 LOG_LINES: Final = 20
 _STOP_TIMEOUT_S: Final = 2
@@ -145,7 +148,7 @@ class RestartableServer:
 
     def __init__(self, name: str, launch: Launch, *, log_path: Path, folder: Path, keeps: tuple[str, ...] = ()) -> None:
         self.name = name
-        self.keeps = keeps
+        self._keeps = keeps
         self._start = functools.partial(ServerProcess, name, launch, log_path=log_path, folder=folder)
         self.process = self._start()
 
@@ -153,6 +156,10 @@ class RestartableServer:
     def pids(self) -> list[int]:
         """The server's process and its descendants'; none while it is gone."""
         return self.process.server_pids()
+
+    def keeps_objects_at(self, address: StoreAddress) -> bool:
+        """True if what lies at this address is there after a restart."""
+        return address.scheme in self._keeps
 
     def crash(self) -> None:
         """It ends at once (SIGKILL), with all of its processes."""

@@ -11,17 +11,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lockref.clouds.admission import MEASURED, Admission
 from lockref.clouds.dynamodb.facts import LOCAL_REGION
+from lockref.clouds.tables import require_table
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.coordination.place import SCHEME, folder_in, hosts_of, no_sessions
 from lockref.coordination.session import COORDINATION
 from lockref.delta.options import DEFAULT_TABLE_NAME
-from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import CapabilityMissing, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.address import StoreAddress
-from lockref.stores.admission import MEASURED, Admission
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
@@ -42,7 +42,7 @@ from scenarios.backends.zookeeper import ZOOKEEPERS, ZooKeeperServers, started_z
 from scenarios.backends.zookeeper_container import ContainedZooKeeper, contained_zookeeper
 
 if TYPE_CHECKING:
-    from lockref.dynamodb.boto import Naming
+    from lockref.clouds.dynamodb.client import Naming
 
 READY_TIMEOUT_S: Final = 60  # The very first start of a server also compiles its modules.
 BUCKET_DEFAULT: Final = "lockref"

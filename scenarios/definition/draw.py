@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lockref.clouds.grammar import decimal
+from lockref.grammar import decimal
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS

@@ -17,8 +17,8 @@ from typing import Annotated, Protocol
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from lockref.clouds.grammar import decimal
 from lockref.errors import shown
+from lockref.grammar import decimal
 
 NS_PER_UNIT = {
     "ns": 1,

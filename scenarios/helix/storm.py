@@ -29,9 +29,9 @@ from lockref.helix.lock import LOCK_UNLOCK
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.temporary_folders import owned_folder
 from lockref.words import Outcome
+from scenarios.backends.peer_process import Peer
 from scenarios.backends.zookeeper import ZooKeeperServers, started_zookeeper
 from scenarios.helix import controller_process, participants_process
-from scenarios.peers.process import Peer
 
 CLUSTER: Final = "storm"
 _TIMEOUT_S: Final = 540

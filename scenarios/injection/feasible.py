@@ -144,7 +144,7 @@ def require_reachable(plan: FaultPlan, address: StoreAddress, *, server: Restart
             "a server of `lockref backends` by its name, without `--via docker`"
         )
     is_killed = any(isinstance(fault, CrashService) for fault in plan.faults)
-    if server is not None and is_killed and address.scheme not in server.keeps:
+    if server is not None and is_killed and not server.keeps_objects_at(address):
         able = ", ".join(name for name, backend in BACKENDS.items() if backend.keeps)
         raise CapabilityMissing(
             f"the plan kills the server, and {server.name} keeps its objects in memory: after the restart it would be "

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from lockref.clouds.grammar import decimal, hexadecimal
+from lockref.grammar import decimal, hexadecimal
 
 HEAD_BYTES_MAX: Final = 1 << 18
 PIECE_BYTES: Final = 1 << 16

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
+from lockref.stores.endpoints import TRANSPORTS
 from scenarios.injection.http_messages import (
     HEAD_BYTES_MAX,
     PIECE_BYTES,
@@ -349,10 +350,11 @@ def upstream_of(endpoint: str, *, trusted: ssl.SSLContext | None = None) -> Upst
     Raises ConfigError for another form, and for a file of certificates that cannot be read.
     """
     parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    transport = TRANSPORTS.get(parts.scheme)
+    if transport is None or not parts.hostname:
         raise ConfigError(f"the endpoint {endpoint!r} is not of the form http://HOST:PORT or https://HOST")
-    tls = (trusted or _trusted_by_sdks()) if parts.scheme == "https" else None
-    return Upstream(host=parts.hostname, port=parts.port or (443 if tls else 80), tls=tls)
+    tls = (trusted or _trusted_by_sdks()) if transport.is_encrypted else None
+    return Upstream(host=parts.hostname, port=parts.port or transport.port, tls=tls)
 
 
 def _trusted_by_sdks() -> ssl.SSLContext:

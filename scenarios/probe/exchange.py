@@ -22,6 +22,7 @@ from lockref.clouds.bounded_exchange import BoundedSocket, bounded
 from lockref.clouds.calls import Answer, Call, HttpReply, Unsigned
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.stores.endpoints import TRANSPORTS
 from lockref.words import Outcome
 from scenarios.probe.dialect import Dialect
 
@@ -132,8 +133,9 @@ class WireStore:
         self.timeout_ns = timeout_ns
         parts = urlsplit(dialect.origin)
         self._host = parts.hostname or ""
-        self._address = connect_to or (self._host, parts.port or (443 if parts.scheme == "https" else 80))
-        self.is_encrypted = parts.scheme == "https"
+        transport = TRANSPORTS[parts.scheme]
+        self._address = connect_to or (self._host, parts.port or transport.port)
+        self.is_encrypted = transport.is_encrypted
         self._context = _trust() if self.is_encrypted else None
         self._idle: list[BoundedSocket] = []
         self.keeps_connections = True

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from lockref.clouds.grammar import decimal
 from lockref.errors import ConfigError, did_you_mean
+from lockref.grammar import decimal
 from lockref.lab.loading import load_decoder as load_named_decoder
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import NS_PER_MS, NS_PER_S, WallNs

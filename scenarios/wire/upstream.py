@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlsplit
 
+from lockref.clouds.uri import cloud_of
 from lockref.errors import CapabilityMissing
 from lockref.stores.address import StoreAddress
 from scenarios.injection.lane import Upstream, upstream_of
@@ -24,8 +25,8 @@ def upstream(address: StoreAddress) -> Upstream:
     Errors: CapabilityMissing for a service that is not read here, and for a cloud; ConfigError for another form of
     endpoint.
     """
-    if address.scheme not in SCHEMES:
-        able = " and ".join(f"{scheme}:" for scheme in SCHEMES)
+    if cloud_of(address).traffic is None:
+        able = " and ".join(f"{name}:" for name in SCHEMES)
         raise CapabilityMissing(f"{address} speaks a protocol that the wire does not read; it reads {able}")
     host = urlsplit(address.endpoint).hostname or ""
     if not host or host.endswith(_AT_CLOUDS):

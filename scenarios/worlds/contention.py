@@ -7,11 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lockref.clouds.admission import MEASURED, Admission
 from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.coordination.session import COORDINATION
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
-from lockref.stores.admission import MEASURED, Admission
 from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import counted

@@ -31,10 +31,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockref.clouds.tables import require_table
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.coordination.place import coordination_channel
 from lockref.coordination.session import COORDINATION
-from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, OutcomeUnknown
 from lockref.history import REQUESTS_PER_PROCESS, Recorder, digests, runs_table

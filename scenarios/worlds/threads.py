@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from lockref.clouds.tables import table_channel
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.coordination.place import coordination_channel
 from lockref.coordination.session import COORDINATION
-from lockref.dynamodb.place import table_channel
 from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.history import Recorder

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lockref.clouds.grammar import decimal
 from lockref.clouds.uri import server_statuses
 from lockref.errors import ConfigError, did_you_mean, shown
+from lockref.grammar import decimal
 from lockref.runtime import NS_PER_MS
 from sim.services.coordination import CoordinationService
 from sim.services.objectstore import ObjectStoreService

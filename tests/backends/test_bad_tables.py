@@ -13,9 +13,9 @@ import pytest
 from lockref import open_lock
 from lockref.cli.main import run
 from lockref.clouds.aws import aws_client
+from lockref.clouds.dynamodb.client import DynamoChannel
 from lockref.clouds.uri import parse_store_uri
 from lockref.delta.options import LeaseOptions
-from lockref.dynamodb.boto import DynamoChannel
 from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from lockref import host_processes, open_lock
+from lockref.clouds.dynamodb.client import DynamoChannel, HashKey
 from lockref.clouds.dynamodb.facts import CODES, refusal
 from lockref.clouds.uri import parse_store_uri
 from lockref.delta.options import LeaseOptions
-from lockref.dynamodb.boto import DynamoChannel, HashKey
 from lockref.dynamodb.item import decode_state
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.memory import MemoryTable

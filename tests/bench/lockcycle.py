@@ -15,9 +15,9 @@ from typing import Protocol
 
 import pyarrow.compute as pc
 
+from lockref.clouds.tables import table_channel
 from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.dynamodb.item import parse, serialize
-from lockref.dynamodb.place import table_channel
 from lockref.dynamodb.rows import Rows
 from lockref.dynamodb.table import TABLE, TableClient
 from lockref.lab.loading import load_provider

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.main import run
+from lockref.clouds.tables import require_table
 from lockref.clouds.uri import parse_store_uri
 from lockref.delta.options import DEFAULT_TABLE_NAME
-from lockref.dynamodb.place import require_table
 from lockref.runtime import NS_PER_S
 from scenarios.backends import BACKENDS
 from tests.docs import DOCUMENTS, ROOT, blocks

@@ -197,7 +197,7 @@ JUDGE_MUTANTS = [
     ("clauses.loss_notice", "changes.version[int(grants.first[grant]) : end])", "changes.version[int(grants.first[grant]) : 0])"),  # noqa: E501
     ("clauses.loss_notice", "or task[sent] == case.operations.task[acquire]", ""),
     ("clauses.loss_notice", "return not bool(np.any(task[self._requests(acquire, until_row)] == task[sent]))", "return True"),  # noqa: E501
-    ("facts.surroundings.disturbances", "here[~self._strike_requests[here]]", "here"),
+    ("disturbances", "here[~self._strike_requests[here]]", "here"),
     ("clauses.loss_notice", "& (ended > at)", ""),
     ("clauses.loss_notice", "0 <= answer < before_row", "0 <= answer"),
     ("clauses.loss_notice", "not disturbances.befell_process(run, node, since_row, until_row)", "True"),

@@ -1,14 +1,14 @@
 """Rooms: who may import whom (docs/design.md), read from the source without running it.
 
-Imports that stand inside a function count as well: they hide a dependency, they do not remove it. Imports for types
-alone (`if TYPE_CHECKING`) count for the rooms, and not for circles, because nothing is loaded by them.
+Imports that stand inside a function count as well: they hide a dependency, they do not remove it. So do imports for
+types alone (`if TYPE_CHECKING`): two files that each name the other's types are read together.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -46,16 +46,9 @@ def sources() -> dict[str, Path]:
 MODULES = sources()
 
 
-def imports(module: str, *, for_types: bool = True) -> Iterator[tuple[str, int]]:
-    """The modules of this project that a module imports, with the line. for_types: also under `TYPE_CHECKING`."""
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    todo: list[ast.AST] = [tree]
-    while todo:
-        node = todo.pop()
-        if not for_types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            todo += node.orelse
-            continue
-        todo += ast.iter_child_nodes(node)
+def imports(module: str) -> Iterator[tuple[str, int]]:
+    """The modules of this project that a module imports, with the line."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             named = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -102,12 +95,8 @@ def test_reports_know_the_history_record_alone() -> None:
     assert wrong == []
 
 
-def circles(*, for_types: bool = False) -> list[list[str]]:
-    """The groups of modules that import each other (Tarjan's strongly connected components).
-
-    for_types: imports for types alone count, too.
-    """
-    edges = {module: [name for name, _ in imports(module, for_types=for_types) if name != module] for module in MODULES}
+def circles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The groups of names that lead to each other (Tarjan's strongly connected components)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     path: list[str] = []
@@ -116,7 +105,7 @@ def circles(*, for_types: bool = False) -> list[list[str]]:
     def visit(module: str) -> None:
         index[module] = low[module] = len(index)
         path.append(module)
-        for name in edges[module]:
+        for name in edges.get(module, ()):
             if name not in index:
                 visit(name)
                 low[module] = min(low[module], low[name])
@@ -136,14 +125,43 @@ def circles(*, for_types: bool = False) -> list[list[str]]:
 
 def test_no_modules_import_each_other() -> None:
     """A circle of imports is one module in several files: nobody can read a part of it alone."""
-    assert circles() == []
+    assert circles({module: [name for name, _ in imports(module) if name != module] for module in MODULES}) == []
 
 
-def test_no_modules_of_a_lock_know_each_other_by_their_types() -> None:
-    """Two files that each name the other's types are read together, too. The workloads are held to the same."""
-    held = ("lockref.locks", "lockref.storage", "lockref.coordination", "lockref.helix", "scenarios")
-    groups = circles(for_types=True)
-    assert [group for group in groups if any(is_in(module, room) for module in group for room in held)] == []
+def folder_of(module: str) -> list[str]:
+    """The folder of a module's file. The command line and its door count as a folder beside the reference."""
+    parts = list(MODULES[module].relative_to(ROOT).parent.parts)
+    return ["lockref.cli", *parts[2:]] if parts[:2] == ["lockref", "cli"] or module == "lockref.__main__" else parts
+
+
+def between_folders(imported: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Which folder imports which one beside it.
+
+    An import from one folder to another one is an edge between the two children of the folder that holds both, wherever
+    below these its ends lie. A folder and a part of it are not beside each other: a package may import its parts.
+    """
+    edges: dict[str, set[str]] = {}
+    for module, name in imported:
+        here, there = folder_of(module), folder_of(name)
+        shared = 0
+        while shared < min(len(here), len(there)) and here[shared] == there[shared]:
+            shared += 1
+        if shared < len(here) and shared < len(there):
+            edges.setdefault("/".join(here[: shared + 1]), set()).add("/".join(there[: shared + 1]))
+    return edges
+
+
+def test_no_folders_import_each_other() -> None:
+    """A circle of folders is one room with walls that hide it: no folder of it can be read, taken or tested alone."""
+    assert circles(between_folders((module, name) for module in MODULES for name, _ in imports(module))) == []
+
+
+def test_a_circle_of_folders_is_found_where_no_two_files_make_one() -> None:
+    """clouds to stores by one pair of files, and stores to clouds by another pair, one of them deeper in its room."""
+    pairs = [("lockref.clouds.uri", "lockref.stores.address"), ("lockref.stores.probe.races", "lockref.clouds.calls")]
+    assert circles({module: [name] for module, name in pairs}) == []
+    assert circles(between_folders(pairs)) == [["lockref/clouds", "lockref/stores"]]
+    assert circles(between_folders([("lockref.stores.probe.races", "lockref.stores.port")])) == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Text of strangers is read by the strict readers alone, read from the source without running it.
 
 `json.loads` and `int` take more than a format allows, and fail with errors that nobody expects: see
-`lockref.strict_json` and `lockref.clouds.grammar`. What is allowed here has its reason beside it.
+`lockref.strict_json` and `lockref.grammar`. What is allowed here has its reason beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PEER = "a development tool's or a reference program's output, read by a develope
 
 JSON: dict[str, tuple[int, str]] = {
     "lockref/strict_json.py": (2, "the reader itself"),
-    "lockref/dynamodb/boto.py": (2, OWN),
+    "lockref/clouds/dynamodb/client.py": (2, OWN),
     "lockref/dynamodb/rows.py": (2, OWN),
     "lockref/dynamodb/table.py": (5, "items that the table's channel has made from typed attributes"),
     "lockref/coordination/session.py": (1, "names of children as the channel has put them together"),
@@ -34,7 +34,7 @@ JSON: dict[str, tuple[int, str]] = {
     "scenarios/helix/participants_process.py": (2, PIPE),
     "scenarios/helix/controller_process.py": (2, PIPE),
     "scenarios/injection/session.py": (1, PIPE),
-    "scenarios/peers/process.py": (1, PEER),
+    "scenarios/backends/peer_process.py": (1, PEER),
     "scenarios/backends/node.py": (2, "npm's lock file, in a folder that its hash names"),
 }
 """File to how often it reads JSON in another way, and why it may."""
@@ -53,7 +53,7 @@ NAMED = "a client's or a scenario's name in our own form"
 
 NUMBERS: dict[str, tuple[set[str], str]] = {
     "lockref/cli/options.py": ({"int(part)", "int(code)"}, "an option; its ValueError is caught and told"),
-    "lockref/clouds/grammar.py": (
+    "lockref/grammar.py": (
         {"int(plain)", "int(plain, 16)", "int(found[1])", "int(found[2])", "int(found[3])"},
         MATCHED,
     ),
@@ -61,7 +61,7 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
     "lockref/clouds/azure/client.py": ({"int(reply.status_code)"}, TYPED),
     "lockref/clouds/gcs/client.py": ({"int(error.code or 0)"}, TYPED),
     "lockref/coordination/znode_store.py": ({"int(created, 16)", "int(number)"}, "a version that this store has made"),
-    "lockref/dynamodb/boto.py": ({"int(answer['ResponseMetadata']['HTTPStatusCode'])"}, TYPED),
+    "lockref/clouds/dynamodb/client.py": ({"int(answer['ResponseMetadata']['HTTPStatusCode'])"}, TYPED),
     "lockref/helix/cluster/cluster_file.py": ({"int(count)"}, "a count that the model's check has found to be one"),
     "lockref/helix/cluster/declared_model.py": ({"int(rest[0])"}, "a place in our own list"),
     "lockref/helix/cluster/file_values.py": ({"int(value)"}, TYPED),

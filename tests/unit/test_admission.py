@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lockref.cli.main import run
+from lockref.clouds.admission import Admission
 from lockref.errors import CapabilityMissing, ConfigError
-from lockref.stores.admission import Admission
 from tests.conditional_server import Bucket, serving
 from tests.unit.test_probe_findings import all_kept, document, found
 

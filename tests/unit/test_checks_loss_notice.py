@@ -8,7 +8,7 @@ import pytest
 
 from lockref.words import Kind, Op, Outcome
 from reports.checks import judge
-from reports.checks.facts.surroundings.disturbances import REQUEST_KINDS
+from reports.checks.disturbances import REQUEST_KINDS
 from sim.faults.fault import RequestFault
 from sim.faults.plan import FAULT_TYPES
 from tests.histories import Held, History, verdict

@@ -36,7 +36,7 @@ from reports.comparison.subjects import (
     fingerprint_subject,
     open_subject,
 )
-from reports.formats.comparison import difference, heading, notices, told
+from reports.comparison.terminal import difference, heading, notices, told
 from reports.history_files import history_folders, write_history
 from tests.histories import TIMING, History
 

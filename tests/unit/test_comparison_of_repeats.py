@@ -31,7 +31,7 @@ from reports.comparison.subjects import (
     repeated_subject,
     require_different,
 )
-from reports.formats.comparison import difference, notices, told
+from reports.comparison.terminal import difference, notices, told
 from reports.history_files import write_history
 from tests.docs import ROOT
 from tests.histories import TIMING, History

@@ -21,8 +21,8 @@ from lockref.stores.probe.fingerprint import load
 from lockref.strict_json import printable_json
 from lockref.words import Op
 from reports.comparison.comparison import compare
+from reports.comparison.terminal import notices, terminal_table
 from reports.formats import fingerprint as told
-from reports.formats.comparison import notices, terminal_table
 from reports.formats.github import annotation_lines
 from reports.formats.junit import junit_xml
 from reports.formats.results import Failure, Results

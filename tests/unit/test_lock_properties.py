@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from lockref import open_lock
-from lockref.dynamodb.boto import DynamoChannel
+from lockref.clouds.dynamodb.client import DynamoChannel
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
 from lockref.storage.properties import PROVIDER, STORAGE_PROVIDER

@@ -212,7 +212,7 @@ def test_the_readme_opens_the_lock_as_shown(monkeypatch: pytest.MonkeyPatch) -> 
         return MemoryStore()
 
     monkeypatch.setattr("lockref.opening.open_store", in_memory)
-    monkeypatch.setattr("lockref.stores.admission.open_store", in_memory)
+    monkeypatch.setattr("lockref.clouds.admission.open_store", in_memory)
     monkeypatch.setattr("lockref.opening._kept", set())
     monkeypatch.setattr(socket, "socket", None)
     committed: list[int | None] = []

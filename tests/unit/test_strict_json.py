@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lockref.clouds.grammar import decimal
 from lockref.coordination import lease as znode_lease
 from lockref.delta.record import MARK, LeaseItem
 from lockref.delta.renaming import PendingRename
@@ -17,6 +16,7 @@ from lockref.dynamodb.item import decode_state, parse, serialize
 from lockref.dynamodb.shipped.java_client import JavaClient
 from lockref.dynamodb.shipped.row_lock import number_in
 from lockref.errors import ConfigError, CorruptRecord, HistoryUnreadable
+from lockref.grammar import decimal
 from lockref.helix.records import views
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.lab.lock_rows import lock_columns

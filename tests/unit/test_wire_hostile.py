@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from lockref.clouds.grammar import code_word, decimal, hexadecimal, is_whole_range
+from lockref.grammar import code_word, decimal, hexadecimal, is_whole_range
 from lockref.history import Recorder
 from lockref.runtime import ThreadRuntime
 from scenarios.injection.http_messages import BadMessage, body_pieces, read_answer, read_request_head

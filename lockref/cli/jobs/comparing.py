@@ -11,7 +11,7 @@ from lockref.errors import ConfigError
 from lockref.stores.probe import fingerprint
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.subjects import Subject, fingerprint_subject, open_subject, repeated_subject, require_different
-from reports.formats.comparison import notices, terminal_table, unbroken
+from reports.comparison.terminal import notices, terminal_table, unbroken
 from reports.history_files import history_folders
 from reports.html.comparison import write_comparison
 from scenarios.runs import open_run, provenance, require_recorded

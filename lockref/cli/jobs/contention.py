@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.results import begin_run, conclude, contention_results
+from lockref.clouds.admission import Admission
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from lockref.stores.admission import Admission
 from scenarios.backends import require_known
 from scenarios.definition.load import load_scenario
 from scenarios.runs import provenance

@@ -20,6 +20,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lockref.errors import ConfigError
+from lockref.stores.endpoints import TRANSPORTS
 
 CONNECTION_STRING: Final = "AZURE_STORAGE_CONNECTION_STRING"
 ACCOUNT: Final = ("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
@@ -214,7 +215,7 @@ def _url_of(settings: dict[str, str]) -> tuple[str, str]:
         protocol = settings.get("defaultendpointsprotocol", "https")
         url = f"{protocol}://{name}.blob.{settings.get('endpointsuffix', _CLOUD.removeprefix('blob.'))}"
     name = name or (_name_in(url) if url else "")
-    if not name or urlsplit(url).scheme not in ("http", "https"):
+    if not name or TRANSPORTS.get(urlsplit(url).scheme) is None:
         raise ConfigError(f"{CONNECTION_STRING} names no account; expected AccountName=… or BlobEndpoint=https://…")
     return url, name
 

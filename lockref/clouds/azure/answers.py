@@ -9,7 +9,6 @@ from lockref.clouds.answers import SOMETHING_ELSE, Answered, Asked, Question, de
 from lockref.clouds.azure.facts import OUTCOMES, REFUSAL_CODES, SERVICE
 from lockref.clouds.azure.requests import plain_etag
 from lockref.clouds.calls import LEASE, LIST, READ, Answer, Call, Entries, HttpReply, Place
-from lockref.clouds.grammar import code_word
 from lockref.clouds.http_reply import XML, failed, http_reply, xml_error
 from lockref.clouds.statuses import classify, error_code
 from lockref.clouds.traffic import (
@@ -22,6 +21,7 @@ from lockref.clouds.traffic import (
     shown_bytes,
 )
 from lockref.clouds.xml_body import parsed
+from lockref.grammar import code_word
 from lockref.words import Op, Outcome
 
 

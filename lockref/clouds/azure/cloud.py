@@ -17,13 +17,14 @@ from lockref.stores.port import ObjectStore
 def _parse(_uri: str, parts: SplitResult) -> StoreAddress:
     scheme, form = parts.scheme, facts.FORMS[parts.scheme]
     container, at, account = parts.netloc.partition("@")
-    if scheme == "az" or ":" in container:
+    names_account = facts.NAMES_ACCOUNT[scheme]
+    if not names_account or ":" in container:
         refuse_credentials(parts, form)
     if not container:
         raise ConfigError(f"the {scheme} store's URI names no container; expected {form}")
     if fault := facts.container_fault(container):
         raise ConfigError(f"the container {container!r} is not possible: {fault}; expected {form}")
-    if scheme != "az":
+    if names_account:
         if not at:
             raise ConfigError(f"the store {scheme}://{container} names no account; expected {form}")
         try:

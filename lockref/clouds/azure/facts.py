@@ -74,6 +74,9 @@ _WASB: Final = f"wasb[s]://CONTAINER@ACCOUNT.blob.core.windows.net{_AT}"
 FORMS: Final = {"az": f"az://CONTAINER{_AT}", "abfs": _ABFS, "abfss": _ABFS, "wasb": _WASB, "wasbs": _WASB}
 """By scheme. All but the first name the account; they are those of Hadoop, and of RFC-91."""
 
+NAMES_ACCOUNT: Final = {name: "@" in form for name, form in FORMS.items()}
+"""By scheme: does the URI name the account? Without one it is the environment's."""
+
 OPTIONS: Final = ("endpoint",)
 """The options of a URI."""
 

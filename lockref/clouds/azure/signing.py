@@ -15,6 +15,7 @@ from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 
 from lockref.clouds.azure.account import find_account, missing_credentials
 from lockref.clouds.calls import HttpRequest, Place
+from lockref.stores.endpoints import TRANSPORTS
 
 if TYPE_CHECKING:
     from lockref.stores.address import StoreAddress
@@ -45,7 +46,7 @@ class AzureSigner:
         self._token = ""
         if not account.key and not account.sas:
             self._token = _token()
-            if not self._token or parts.scheme != "https":
+            if not self._token or not TRANSPORTS[parts.scheme].is_encrypted:
                 raise missing_credentials(account, os.environ)
 
     def signed(self, request: HttpRequest) -> HttpRequest:

@@ -8,9 +8,9 @@ import json
 from lockref.clouds.calls import PUT, READ, Answer, Call, HttpReply, Place
 from lockref.clouds.dynamodb.facts import OUTCOMES, REFUSALS_BY_STATUS
 from lockref.clouds.dynamodb.requests import BODY_ATTRIBUTE, VERSION_ATTRIBUTE, version_of
-from lockref.clouds.grammar import code_word
 from lockref.clouds.http_reply import http_reply
 from lockref.clouds.statuses import classify
+from lockref.grammar import code_word
 from lockref.strict_json import NotJson, read_object
 from lockref.words import Outcome
 

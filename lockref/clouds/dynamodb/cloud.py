@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult
 
-from lockref.clouds.cloud import Cloud, Signer
+from lockref.clouds.cloud import Cloud, Signer, Tables
 from lockref.clouds.dynamodb import answers, facts, requests
 from lockref.errors import ConfigError
 from lockref.stores.address import StoreAddress, parse_options, refuse_credentials
 from lockref.stores.port import ObjectStore
+
+if TYPE_CHECKING:
+    from lockref.clouds.dynamodb.client import DynamoChannel, Naming
 
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
@@ -25,17 +28,41 @@ def _parse(uri: str, parts: SplitResult) -> StoreAddress:
 
 def _open(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
     from lockref.dynamodb.objects import TableStore
-    from lockref.dynamodb.place import table_channel
     from lockref.dynamodb.table import TABLE
 
-    channel = table_channel(address, request_timeout_ns=request_timeout_ns, pool_size=pool_size)
-    return TableStore(TABLE.over(channel, request_timeout_ns))
+    return TableStore(TABLE.over(_channel(address, request_timeout_ns, pool_size, None), request_timeout_ns))
+
+
+def _channel(address: StoreAddress, request_timeout_ns: int, pool_size: int, naming: Naming | None) -> DynamoChannel:
+    from botocore.exceptions import BotoCoreError
+
+    from lockref.clouds.dynamodb.client import DynamoChannel
+
+    try:
+        return DynamoChannel(
+            address.container,
+            naming=naming,
+            endpoint=address.endpoint,
+            region=address.region,
+            request_timeout_ns=request_timeout_ns,
+            pool_size=pool_size,
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise ConfigError(f"the table {address} cannot be opened with this AWS configuration: {error}") from error
+
+
+def _require(address: StoreAddress, request_timeout_ns: int, may_create: bool, naming: Naming | None) -> None:
+    channel = _channel(address, request_timeout_ns, 1, naming)
+    try:
+        if may_create:
+            channel.create_table()
+        channel.require_table()
+    finally:
+        channel.close()
 
 
 def _create_container(address: StoreAddress, request_timeout_ns: int) -> None:
-    from lockref.dynamodb.place import require_table
-
-    require_table(address, request_timeout_ns=request_timeout_ns, may_create=True)
+    _require(address, request_timeout_ns, True, None)
 
 
 def _signer(address: StoreAddress) -> Signer:
@@ -54,6 +81,7 @@ DYNAMODB: Final = Cloud(
     create_container=_create_container,
     refusal=answers.write_refusal,
     title=facts.SERVICE,
+    tables=Tables(channel=_channel, require=_require),
     is_table=True,
     local_region=facts.LOCAL_REGION,
     statuses=facts.STATUSES,

@@ -29,7 +29,6 @@ from lockref.clouds.calls import (
 )
 from lockref.clouds.gcs.facts import NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, REFUSAL_CODES, SERVICE
 from lockref.clouds.gcs.requests import UPLOAD_PATH, metadata_state
-from lockref.clouds.grammar import code_word, decimal, json_object
 from lockref.clouds.http_reply import JSON, failed, http_reply
 from lockref.clouds.statuses import classify, error_code
 from lockref.clouds.traffic import (
@@ -42,6 +41,7 @@ from lockref.clouds.traffic import (
     question_of,
     shown_bytes,
 )
+from lockref.grammar import code_word, decimal, json_object
 from lockref.words import Op, Outcome
 
 _NOT_FOUND: Final = 404

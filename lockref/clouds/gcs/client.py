@@ -38,9 +38,9 @@ from lockref.clouds.answers import (
 from lockref.clouds.bounded_exchange import Exchange, bounded
 from lockref.clouds.gcs.answers import read_answer
 from lockref.clouds.gcs.facts import CAPABILITIES
-from lockref.clouds.grammar import decimal
 from lockref.clouds.http_session import bound_connections, explain_silence
 from lockref.errors import BackendUnavailable
+from lockref.grammar import decimal
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply

@@ -35,8 +35,8 @@ from lockref.clouds.calls import (
     Inexpressible,
     Place,
 )  # fmt: skip
-from lockref.clouds.grammar import json_object
 from lockref.clouds.traffic import Exchange, ObjectRequest, State, content_of, understood
+from lockref.grammar import json_object
 from lockref.words import IF_ABSENT, Op
 
 _OBJECT: Final = re.compile(r"/(?:download/)?(?:storage/v1/)?b/([^/]+)/o/(.+)", re.DOTALL)

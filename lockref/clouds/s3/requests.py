@@ -32,9 +32,9 @@ from lockref.clouds.calls import (
     Inexpressible,
     Place,
 )  # fmt: skip
-from lockref.clouds.grammar import hexadecimal
 from lockref.clouds.traffic import Body, Exchange, ObjectRequest, State, content_of, understood
 from lockref.clouds.xml_body import local_name, parsed
+from lockref.grammar import hexadecimal
 from lockref.words import IF_ABSENT, Op
 
 _FORM_KEY: Final = re.compile(rb'name="key"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')

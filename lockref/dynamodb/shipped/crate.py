@@ -22,11 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lockref.clouds.grammar import decimal
 from lockref.delta.record import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, number_in, version_in, words_in
 from lockref.dynamodb.table import KEY, VERSION, Attribute, Clause, absent, equals, exists, number, text
 from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld, shown
+from lockref.grammar import decimal
 from lockref.ports import Reply
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S

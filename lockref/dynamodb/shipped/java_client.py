@@ -17,12 +17,12 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Final
 
-from lockref.clouds.grammar import decimal
 from lockref.delta.record import DURATION, OWNER, RELEASED
 from lockref.dynamodb.shipped.crate import RELEASED_MARK
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, version_in, words_in
 from lockref.dynamodb.table import KEY, VERSION, Clause, Item, absent, equals, exists, text
 from lockref.errors import CorruptRecord, LockError, LockNotHeld
+from lockref.grammar import decimal
 from lockref.ports import Reply
 from lockref.provider import LockContext, LockView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from lockref.clouds.grammar import decimal
 from lockref.delta.record import DURATION, whole_seconds
 from lockref.dynamodb import item
 from lockref.dynamodb.table import TABLE, VERSION, TableClient
 from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected, shown
+from lockref.grammar import decimal
 from lockref.locks.values import LeaseTerms
 from lockref.ports import Reply
 from lockref.provider import Grant, LockContext, LockSettings

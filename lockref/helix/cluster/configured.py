@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lockref.clouds.grammar import decimal
 from lockref.coordination.port import Operation
 from lockref.errors import ConfigError, shown
+from lockref.grammar import decimal
 from lockref.helix.cluster.declared import Cluster, Instance, RebalanceMode, Resource
 from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord

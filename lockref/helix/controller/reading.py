@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from lockref.clouds.grammar import decimal
 from lockref.coordination.port import Stat
 from lockref.coordination.session import Event
 from lockref.errors import ConfigError
+from lockref.grammar import decimal
 from lockref.helix.controller.asking import Interrupted
 from lockref.helix.controller.looking import Looking
 from lockref.helix.grants import Evidence, Page, Report, replicas_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lockref.clouds.grammar import decimal
+from lockref.grammar import decimal
 from lockref.provider import LockView
 from lockref.strict_json import NotJson, read_object
 

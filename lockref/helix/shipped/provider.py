@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Final, Self
 from urllib.parse import unquote
 
-from lockref.clouds.grammar import decimal
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.znode_store import path_of
 from lockref.errors import ConfigError, LockError, LockLost, LockNotHeld, shown
+from lockref.grammar import decimal
 from lockref.helix.shipped.data_accessor import DataAccessor
 from lockref.helix.shipped.lock_info import NOBODY, LockInfo
 from lockref.helix.shipped.nonblocking_lock import (

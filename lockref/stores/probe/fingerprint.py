@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lockref.errors import ConfigError
+from lockref.stores.address import in_words
 from lockref.stores.probe.clauses import CLAUSES, DESIGNS, Condition, Verdict
 from lockref.strict_json import NotJson, read_json
 
@@ -45,6 +46,11 @@ class ProbedStore(_Part):
     name: str = ""
     endpoints: list[str] = []
     servers: list[str]
+
+    @property
+    def location(self) -> str:
+        """Without the endpoint, such as `s3://bucket`."""
+        return in_words(self.scheme, self.container)
 
 
 class DesignAnswer(_Part):

@@ -31,6 +31,7 @@ from lockref.errors import HistoryUnreadable
 from lockref.words import ABSENT, Kind, Outcome
 from reports.checks.clauses.denials import Excuses
 from reports.checks.clauses.tokens import last_tokens
+from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.operations import Operations, holding_task, tenure_of_release, told_call
@@ -38,7 +39,6 @@ from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.contradictions import Contradictions
-from reports.checks.facts.surroundings.disturbances import Disturbances
 from reports.checks.rulings import Violations
 
 GRANTED, DENIED, LEFT_BEHIND, NOT_RELEASED, RETURNED_TOKEN, SHOWN_TOKEN = range(6)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from lockref.words import ABSENT, Kind, Op, Outcome
+from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import or_zero
 from reports.checks.facts.columns import NO_TEXT, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.grants import LIVE
 from reports.checks.facts.sources.truth import Truth
-from reports.checks.facts.surroundings.disturbances import Disturbances
 
 
 class Excuses:

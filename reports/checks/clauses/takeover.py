@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 
 from lockref.words import ABSENT, OPERATOR
+from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.sources.grants import END_DELETED, END_RELEASED, END_TAKEN_OVER
 from reports.checks.facts.sources.open_calls import OpenCalls
 from reports.checks.facts.sources.truth import Truth
-from reports.checks.facts.surroundings.disturbances import Disturbances
 from reports.checks.rulings import Violations
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.words import Kind
+from reports.checks.disturbances import Disturbances, find_disturbances, without_crashes_ns
 from reports.checks.facts.columns import Events, Ints, Runs, require_columns
 from reports.checks.facts.commits import Commits, find_commits
 from reports.checks.facts.effects import Effects, find_effects
@@ -17,7 +18,6 @@ from reports.checks.facts.operations import Operations, call_of_grant, join_oper
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.contradictions import Contradictions, find_contradictions
-from reports.checks.facts.surroundings.disturbances import Disturbances, find_disturbances, without_crashes_ns
 from reports.checks.facts.surroundings.integrity import Records, inspect_records
 from reports.checks.facts.surroundings.store_answers import StoreAnswers, calm_from_ns, find_store_answers
 from reports.checks.facts.tenures import Tenures, find_tenures

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lockref.clouds.calls import PUT, READ, Call
-from lockref.clouds.grammar import decimal
+from lockref.grammar import decimal
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import may_have_landed

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from lockref.clouds.tables import table_channel
 from lockref.clouds.uri import parse_store_uri
-from lockref.dynamodb.place import table_channel
 from lockref.dynamodb.table import KEY, VERSION, Clause, Item, flag, number, text
 from lockref.errors import CapabilityMissing, LockrefError
 from lockref.ports import Channel
@@ -34,7 +34,7 @@ _LOG: Final = "/_delta_log/"
 
 
 class LogRows:
-    """See `lockref.dynamodb.boto.Naming`.
+    """See `lockref.clouds.dynamodb.client.Naming`.
 
     root: what stands before a table's name in `tablePath`, such as `s3://bucket/`. wall_ns: for `expireTime` alone.
     Errors: LockrefError for a row without what every row has.

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from scenarios.backends.peer_process import Peer
 from scenarios.injection.faultproxy import FaultProxy
-from scenarios.peers.process import Peer
 from sim.faults.answers import Error
 from sim.faults.network import Delay
 from tests.evidence.delta.findings import ANSWER_S, HOUR_NS, Experiment, await_strike

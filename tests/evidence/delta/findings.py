@@ -15,8 +15,8 @@ from typing import Any, Final
 from lockref.delta.record import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.table import VERSION, Attribute, flag, text
 from lockref.runtime import NS_PER_S
+from scenarios.backends.peer_process import Peer
 from scenarios.injection.faultproxy import FaultProxy
-from scenarios.peers.process import Peer
 from sim.faults.network import Delay, LoseRequest
 from tests.evidence.delta.lake import UNSAFE, LabelledLog, Lake, lock_options
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from lockref.clouds.aws import aws_client
+from lockref.clouds.dynamodb.client import DynamoChannel
+from lockref.clouds.tables import require_table
 from lockref.clouds.uri import parse_store_uri
 from lockref.delta.options import DEFAULT_TABLE_NAME
-from lockref.dynamodb.boto import DynamoChannel
-from lockref.dynamodb.place import require_table
 from lockref.dynamodb.table import TABLE, Item, TableClient, text
 from lockref.runtime import NS_PER_S
 from lockref.temporary_folders import owned_folder
 from scenarios.backends import start_backend
+from scenarios.backends.peer_process import Peer
 from scenarios.injection.faultproxy import FaultProxy
-from scenarios.peers.process import Peer
 from scenarios.workloads.delta.log_rows import FILE_NAME, TABLE_PATH, LogRows, open_rows
 from scenarios.workloads.delta.places import LogPlaces
 from scenarios.worlds.log_server import ROWS_TABLE

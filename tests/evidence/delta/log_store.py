@@ -15,7 +15,7 @@ from lockref.dynamodb.table import Item, TableClient
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
 from lockref.words import Outcome
-from scenarios.peers.process import Peer
+from scenarios.backends.peer_process import Peer
 from scenarios.workloads.delta.log_files import Commit, Log, parse_entry_key
 from scenarios.workloads.delta.log_rows import COMPLETE, EXPIRE_TIME, FILE_NAME, TABLE_PATH, TEMP_PATH
 from scenarios.workloads.delta.protocols import commit_by, help_each_other

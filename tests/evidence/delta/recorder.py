@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from lockref.clouds.aws import aws_client
+from lockref.clouds.dynamodb.client import DynamoChannel
 from lockref.delta.record import DURATION, OWNER
-from lockref.dynamodb.boto import DynamoChannel
 from lockref.dynamodb.table import KEY, TABLE, VERSION, Item
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
+from scenarios.backends.peer_process import Peer
 from scenarios.peers.java_program import JavaProgram
-from scenarios.peers.process import Peer
 from tests.evidence.delta.crates import crate_driver
 from tests.evidence.delta.lake import REGION, Lake
 from tests.evidence.delta.originals import in_its_python

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lockref.errors import BackendUnavailable
+from scenarios.backends.peer_process import Peer
 from scenarios.peers.java_program import JavaProgram
-from scenarios.peers.process import Peer
 from tests.evidence.helix.fleet import LOGGING
 
 HELIX_LOCK: Final = JavaProgram(

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from lockref.words import ABSENT, Kind, Op, Outcome
+from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.sources.chain_order import AppliedWrites
 from reports.checks.facts.sources.record_chain import are_recorded_by_service, recorded_writes
-from reports.checks.facts.surroundings.disturbances import Disturbances
 
 
 def landed_writes(events: Events, runs: Runs, locks: Flags) -> AppliedWrites:

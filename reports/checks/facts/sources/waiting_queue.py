@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lockref.words import ABSENT, Op
+from reports.checks.disturbances import find_disturbances
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Runs
 from reports.checks.facts.sources.grants import DELETED, LIVE, QUEUED, RELEASED, Grants, grants_of, plain_changes
 from reports.checks.facts.sources.sessions import landed_writes, session_end_ns
-from reports.checks.facts.surroundings.disturbances import find_disturbances
 
 _Waiter = tuple[int, int]
 """A waiter: its number, and the position of the write by which it joined."""

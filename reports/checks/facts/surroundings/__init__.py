@@ -1,1 +1,1 @@
-"""What a run went through: what disturbed it, what its store answered, and whether its record is whole."""
+"""What a run went through: what its store answered, on which host it ran, and whether its record is whole."""

@@ -33,11 +33,11 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.words import ABSENT, Kind, Op, Outcome
+from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Flags, Ints, Runs
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.contradictions import Contradictions, describe_contradiction
-from reports.checks.facts.surroundings.disturbances import Disturbances
 
 SILENCE_MIN_NS: Final = 1_000_000_000
 """Shorter stretches are no silence."""
