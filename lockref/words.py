@@ -74,3 +74,8 @@ class Outcome(IntEnum):
 def detail(**fields: object) -> str:
     """The text of the column `detail`: small canonical JSON for what only people read."""
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=True)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `2,000 runs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

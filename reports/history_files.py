@@ -36,8 +36,8 @@ from lockref.errors import HistoryUnreadable, NothingRecorded, shown
 from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
 from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
 from lockref.strict_json import NotJson, read_json, read_object
+from lockref.words import counted
 from reports.checks.facts.surroundings.integrity import renumbered
-from reports.checks.verdicts import counted
 
 EVENTS, RUNS = "events", "runs"
 CHUNKS: Final = "chunks"

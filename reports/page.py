@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from lockref.errors import CapabilityMissing
 from lockref.temporary_folders import owned_folder
+from lockref.words import counted
 from reports.account import judged_history
-from reports.checks.verdicts import counted
 from reports.formats.results import Results, load_results, troubles
 from reports.history_files import is_unfinished, load_history, write_history
 from reports.html import render

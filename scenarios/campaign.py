@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 from lockref.errors import DeterminismError, LockrefError
 from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
+from lockref.words import counted
 from reports.checks import judge
 from reports.checks.summary import Summary
-from reports.checks.verdicts import counted
 from reports.history_files import CHUNKS
 from scenarios.batch import CHUNK, run_seeds
 from scenarios.checkpoint import Checkpoint, Chunk, Fingerprint, Sources

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lockref.words import counted
 from reports.checks.demands import parse_demand
 from reports.checks.disturbances import FAULT_SITUATIONS
 from reports.checks.facts.surroundings.host import told_late
@@ -362,8 +363,3 @@ def _undecided(counts: Counts) -> list[str]:
         if runs:
             by_count.setdefault(runs, []).append(name)
     return [f"{', '.join(names)} could not be decided in {counted(runs, 'run')}" for runs, names in by_count.items()]
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 run`, `2,000 runs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from lockref.errors import ConfigError, Location
 from lockref.stores.probe.fingerprint import ClauseAnswer, Fingerprint
-from lockref.words import Kind, Op
+from lockref.words import Kind, Op, counted
 from reports.account import judged_history
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.surroundings.host import NOTICED_NS
 from reports.checks.measures.handoff import handoffs_table
-from reports.checks.verdicts import counted, joint_verdict
+from reports.checks.verdicts import joint_verdict
 from reports.comparison.differences import Drawn, Stretches, known, once, quantile_of, ratio_of
 from reports.formats.results import Results, load_results
 from reports.history_files import load_history

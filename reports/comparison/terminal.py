@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lockref.durations import duration
+from lockref.words import counted
 from reports.checks.spec import CLAUSES
-from reports.checks.verdicts import counted
 from reports.comparison.comparison import ASKED, Cell, Comparison, Row
 from reports.comparison.subjects import UNSERVED
 from reports.formats.text import short

@@ -7,9 +7,12 @@ errors are the errors' own (`lockref.errors`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from lockref.errors import INTERRUPTED, BackendUnavailable, ConfigError, DeterminismError, LockrefError
-from reports.formats.results import Results
+
+if TYPE_CHECKING:
+    from reports.formats.results import Results
 
 HELD = 0
 VIOLATED = 1

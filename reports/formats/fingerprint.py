@@ -12,7 +12,7 @@ from typing import Final
 from lockref.durations import duration
 from lockref.stores.probe.fingerprint import ClauseAnswer, Fingerprint, Latency
 from lockref.strict_json import printable_json
-from reports.checks.verdicts import counted
+from lockref.words import counted
 from reports.formats.text import markdown_text, short
 
 MARKS: Final = {

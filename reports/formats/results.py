@@ -17,11 +17,12 @@ from lockref.atomic_files import write_atomically
 from lockref.durations import duration
 from lockref.errors import ConfigError, Location
 from lockref.strict_json import printable_json
+from lockref.words import counted
 from reports.checks.measures.confidence import bound_95, wilson_95
 from reports.checks.measures.endings import ENDINGS
 from reports.checks.situation_names import GRANT
 from reports.checks.spec import CLAUSES, SAFETY, VIOLATED, Verdict
-from reports.checks.verdicts import Counts, counted, decide, joint_verdict
+from reports.checks.verdicts import Counts, decide, joint_verdict
 
 FORMAT = "lockref.results/1"
 

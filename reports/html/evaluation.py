@@ -13,7 +13,7 @@ from lockref.atomic_files import write_atomically
 from lockref.durations import duration
 from lockref.stores.probe.fingerprint import Fingerprint
 from lockref.strict_json import printable_json
-from reports.checks.verdicts import counted
+from lockref.words import counted
 from reports.comparison.comparison import compare
 from reports.comparison.subjects import Subject, fingerprint_subject, open_subject, repeated_subject
 from reports.formats.fingerprint import rate

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from lockref.atomic_files import write_atomically
 from lockref.durations import duration
-from reports.checks.verdicts import counted
+from lockref.words import counted
 from reports.formats.results import Results
 from reports.formats.text import printable, seconds, short
 from reports.html.markdown import write_markdown

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from lockref.durations import duration
 from lockref.strict_json import printable_json
-from reports.checks.verdicts import counted
+from lockref.words import counted
 from reports.figures import Figure, draw, timeline_svg
 from reports.figures.style import inline
 from reports.figures.timeline import timeline_table

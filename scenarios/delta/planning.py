@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lockref.runtime import NS_PER_S
-from reports.checks.verdicts import counted
+from lockref.words import counted
 from scenarios.delta.orders import coalesced
 from scenarios.delta.queueing import Commit, Fleet, Outcome, Protocol, Unfinished, simulate
 

@@ -12,9 +12,9 @@ from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.coordination.session import COORDINATION
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
+from lockref.words import counted
 from reports.checks import judge
 from reports.checks.summary import Summary
-from reports.checks.verdicts import counted
 from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
 from scenarios.definition.draw import draw_scenario

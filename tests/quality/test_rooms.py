@@ -7,8 +7,9 @@ types alone (`if TYPE_CHECKING`): two files that each name the other's types are
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,13 @@ def sources() -> dict[str, Path]:
 MODULES = sources()
 
 
-def imports(module: str) -> Iterator[tuple[str, int]]:
+@functools.cache
+def imports(module: str) -> Sequence[tuple[str, int]]:
     """The modules of this project that a module imports, with the line."""
+    return list(_read_imports(module))
+
+
+def _read_imports(module: str) -> Iterator[tuple[str, int]]:
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             named = [alias.name for alias in node.names]

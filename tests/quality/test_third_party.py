@@ -135,3 +135,25 @@ def test_a_listing_of_scenarios_loads_no_arrays() -> None:
     """`lockref scenario list` reads the catalogue and judges nothing: NumPy and Arrow would be a third of its time."""
     statement = "from lockref.cli.main import run; assert run(['--quiet', 'scenario', 'list', '--json']) == 0"
     assert loaded_by(statement) & {"numpy", "pyarrow"} == set()
+
+
+SDKS = {"s3": {"boto3", "botocore"}, "gs": {"google"}, "az": {"azure"}}
+"""By scheme, the packages of the SDK that opens such a store. `google` is also the parent of packages of Azure's."""
+
+
+@pytest.mark.parametrize(("command", "scheme"), [*(("probe", scheme) for scheme in SDKS), ("bench --backend", "s3")])
+def test_a_command_loads_the_cloud_that_its_arguments_name(
+    command: str, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody listens at the endpoint: a request is made, and the command ends. It loads no other SDK."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "none")
+    account = "/devstoreaccount1" if scheme == "az" else ""
+    words = [*command.split(), f"{scheme}://lake?endpoint=http://127.0.0.1:9{account}"]
+    loaded = loaded_by(f"from lockref.cli.main import run; assert run({['--quiet', *words]}) == 5")
+    others = set().union(*(packages for other, packages in SDKS.items() if other != scheme))
+    assert loaded & others == set()
+    if command != "probe":
+        assert loaded & SDKS[scheme], "the client that the lock opens"
+        return
+    assert not loaded & {"numpy", "pyarrow", "jinja2", "matplotlib"}, "a probe asks first, and draws at its end"

@@ -132,7 +132,7 @@ class Console:
 def seed_progress(console: Console) -> Callable[[CampaignResult], None]:
     """A function that shows how far campaigns of seeds have come. The rate is that of all seeds of the command."""
     # Not loaded with the module: commands that judge nothing start without NumPy and Arrow.
-    from reports.checks.verdicts import counted
+    from lockref.words import counted
 
     began = time.monotonic()
     run: dict[int, int] = {}

@@ -12,7 +12,7 @@ from lockref.cli.jobs.probing import probed
 from lockref.cli.jobs.results import begin_run, contention_results
 from lockref.errors import INTERRUPTED, BackendUnavailable, LockrefError
 from lockref.lab.loading import ProviderSpec, load_provider
-from reports.checks.verdicts import counted
+from lockref.words import counted
 from reports.formats.exit_codes import code_of, worst
 from reports.formats.fingerprint import as_json
 from reports.html.evaluation import contention_part, side_by_side, told, write_evaluation

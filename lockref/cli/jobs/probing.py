@@ -11,7 +11,6 @@ from lockref.atomic_files import write_atomically
 from lockref.errors import BackendUnavailable, ConfigError
 from reports.formats import fingerprint as told
 from reports.formats.exit_codes import worst
-from reports.html.fingerprint import page_of
 from scenarios.backends import is_started_here, require_objects, start_backend
 from scenarios.probe import gate
 from scenarios.probe.fingerprint import fingerprint_of
@@ -66,6 +65,8 @@ def probe_stores(
     if markdown is not None:
         _write(console, markdown, told.markdown(fingerprints))
     if page is not None:
+        from reports.html.fingerprint import page_of  # Its templates would delay the first request.
+
         _write(console, page, page_of(fingerprints))
     if console.as_json:
         console.document(fingerprints[0].document() if len(fingerprints) == 1 else told.several(fingerprints))

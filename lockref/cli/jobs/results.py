@@ -13,8 +13,8 @@ import click
 
 from lockref.cli.jobs.console import Console, printable
 from lockref.history import history_digest
+from lockref.words import counted
 from reports.account import add_thresholds, check_line, judged_history, summarised_results, write_run
-from reports.checks.verdicts import counted
 from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of, gate, worst
 from reports.formats.github import annotation_lines

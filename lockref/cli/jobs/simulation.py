@@ -10,9 +10,9 @@ from lockref.cli.jobs.console import printable, seed_progress
 from lockref.cli.jobs.results import begin_run, campaign_results, conclude, say_results
 from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
+from lockref.words import counted
 from reports.account import write_run
 from reports.checks.spec import CLAUSES
-from reports.checks.verdicts import counted
 from scenarios import interrupts
 from scenarios.campaign import Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
