@@ -97,6 +97,8 @@ RUNS_SCHEMA = pa.schema(
         pa.field("host_late_ns", pa.int64()),
         pa.field("think_ns", pa.int64()),
         pa.field("fault_effects", pa.map_(pa.string(), pa.int64())),
+        pa.field("thresholds", pa.list_(pa.string())),
+        pa.field("tasks_left", pa.list_(pa.string())),
     ],
     metadata={b"lockref.runs": str(FORMAT_VERSION).encode()},
 )
@@ -120,6 +122,9 @@ seen one unchanged record before it takes over; null where records say themselve
 clients pause at most between two calls; a client that asks again so soon went on waiting.
 `fault_effects`: the id of each fault of the plan to how often it changed something; null where nobody counted. A fault
 strikes by its plan (FAULT rows), and may change nothing: the answer that it loses is that of a refused write.
+`thresholds`: limits on what is measured, as `reports.checks.thresholds.limits` reads them; null: none is demanded.
+`tasks_left`: `NODE/TASK` of each thread or task of a lock that still ran when all clients had closed their locks; null
+where nobody counted.
 """
 
 # A row in the flat array: the integer columns without `seq`, the text columns
@@ -145,9 +150,12 @@ class Recorder:
 
     An append is one C call on one flat array, so two threads cannot interleave
     inside a row; only a text seen for the first time takes a mutex.
+
+    is_detailed: whoever writes events says in their `detail` what only a threshold asks for: how long a call would
+        wait, how many bytes a written body has. Unasked, nobody says so, and the digests of runs do not depend on it.
     """
 
-    __slots__ = ("_append", "_codes", "_new_text", "_rows", "texts")
+    __slots__ = ("_append", "_codes", "_new_text", "_rows", "is_detailed", "texts")
 
     def __init__(self) -> None:
         self._rows = array("q")
@@ -155,6 +163,7 @@ class Recorder:
         self.texts: list[str] = [""]
         self._codes: dict[str, int] = {"": 0}
         self._new_text = threading.Lock()
+        self.is_detailed = False
 
     def __len__(self) -> int:
         return len(self._rows) // len(ROW_COLUMNS)

@@ -7,7 +7,7 @@ here as values: this room imports nothing that runs anything.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -21,7 +21,6 @@ from reports.checks import judge
 from reports.checks.facts.surroundings.integrity import altered, inspect_records
 from reports.checks.spec import CLAUSES
 from reports.checks.summary import Finding, Summary
-from reports.checks.verdicts import joint_verdict
 from reports.formats.block import failure_block
 from reports.formats.exit_codes import gate
 from reports.formats.junit import junit_xml
@@ -128,18 +127,6 @@ def _store_notice(finding: Finding) -> str:
         f"{finding.witness['text']} ({finding.clause}): this is a fault of the store, and what broke after it in the "
         f"same run may be a consequence{f'; {advice}' if advice else ''}"
     )
-
-
-def add_thresholds(results: Results, judged_limits: Iterable[tuple[str, str]]) -> None:
-    """Add what became of a scenario's `thresholds`: (verdict, text) pairs.
-
-    They count as liveness: a limit was broken, or it was never measured.
-    """
-    for verdict, text in judged_limits:
-        results.notices.append(f"threshold {verdict}: {text}")
-        results.liveness = joint_verdict([results.liveness, verdict])
-        if verdict == "inconclusive":
-            results.reasons.append(f"threshold {text}")
 
 
 def write_run(

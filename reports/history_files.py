@@ -38,6 +38,7 @@ from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
 from lockref.strict_json import NotJson, read_json, read_object
 from lockref.words import counted
 from reports.checks.facts.surroundings.integrity import renumbered
+from reports.checks.thresholds.limits import parse_threshold
 
 EVENTS, RUNS = "events", "runs"
 CHUNKS: Final = "chunks"
@@ -465,10 +466,15 @@ def _expect_sane(path: Path, row: dict[str, Any]) -> None:
     limits = dict.fromkeys(_DURATIONS, range(_DURATION_MAX_NS + 1))
     limits |= dict.fromkeys(("faults_end_ns", "end_ns"), _RANGES["at_ns"])
     limits |= {"rate_error_ppm": range(1_000_000), "run": _RANGES["run"]}
-    for name in ("must_happen", "claims"):
+    for name in ("must_happen", "claims", "thresholds", "tasks_left"):
         words = row.get(name)
         if words is not None and not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
             raise HistoryUnreadable(f"{path}: run {row.get('run')}: {name} is {shown(words)}; expected a list of words")
+    for text in row.get("thresholds") or ():
+        try:
+            parse_threshold(text)
+        except ValueError as error:
+            raise HistoryUnreadable(f"{path}: run {row.get('run')}: a threshold {error}") from error
     for name, allowed in limits.items():
         value = row.get(name)
         if isinstance(value, int) and value not in allowed:

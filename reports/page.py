@@ -16,6 +16,7 @@ from lockref.errors import CapabilityMissing
 from lockref.temporary_folders import owned_folder
 from lockref.words import counted
 from reports.account import judged_history
+from reports.checks.verdicts import THRESHOLD
 from reports.formats.results import Results, load_results, troubles
 from reports.history_files import is_unfinished, load_history, write_history
 from reports.html import render
@@ -128,7 +129,13 @@ def _joined(analysed: Results, judged: Results) -> Results:
     joined = judged.judged_again(analysed)
     # The run has counted its lost tenures and its errors in all runs, the analysis in those that were kept.
     counted_again = set(troubles({row.situation: (row.runs, row.count) for row in analysed.reach}))
-    added = [notice for notice in analysed.notices if notice not in counted_again]
+    # So, too, its thresholds.
+    is_limited = any(notice.startswith(THRESHOLD) for notice in judged.notices)
+    added = [
+        notice
+        for notice in analysed.notices
+        if notice not in counted_again and not (is_limited and notice.startswith(THRESHOLD))
+    ]
     notices = list(dict.fromkeys([*judged.notices, *added, *_differences(analysed, judged, joined)]))
     return joined.model_copy(update={"notices": notices})
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, PROVIDER, VIA, duration_option
+from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, NEW_FILE, PROVIDER, VIA, duration_option
 
 
 @click.command(name="bench")
@@ -23,6 +23,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, PROVIDER, VIA, durat
 @VIA
 @click.option("--fingerprint", type=NEW_FILE, help="Fingerprint of the store, which is then not measured.")
 @click.option("--unsafe-store", is_flag=True, help="Use the store even if it ignores conditions.")
+@DEMANDS
 @ALLOWED
 @AS_JSON
 @click.pass_context

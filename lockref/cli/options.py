@@ -10,11 +10,12 @@ import click
 
 from lockref.errors import shown
 from lockref.grammar import decimal
+from lockref.quantities import NS_PER_UNIT, duration_ns
 from scenarios.definition import units
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-DURATION_NS_MAX = 24 * units.NS_PER_UNIT["h"]
+DURATION_NS_MAX = 24 * NS_PER_UNIT["h"]
 SEEDS_MAX = 10_000_000
 CLIENTS_MAX = 1_024
 
@@ -28,12 +29,26 @@ class Duration(click.ParamType[Any]):
         if isinstance(value, int):
             return value
         try:
-            found = units.duration_ns(value)
+            found = duration_ns(value)
         except ValueError:
             found = 0
         if not 0 < found <= DURATION_NS_MAX:
             self.fail(f"{value!r}; expected a duration such as 20s or 500ms, at most 24h", param, ctx)
         return found
+
+
+class Demand(click.ParamType[Any]):
+    """`handoff.p99 < 12s`: a threshold, as a scenario has it."""
+
+    name = "LIMIT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from reports.checks.thresholds.limits import parse_threshold
+
+        try:
+            return parse_threshold(str(value)).text
+        except ValueError as error:
+            self.fail(str(error).removeprefix("is "), param, ctx)
 
 
 class Crowds(click.ParamType[Any]):
@@ -151,6 +166,10 @@ VIA = click.option(
 ROUNDS = click.option(
     "--rounds", type=click.IntRange(1, 10_000), default=300, show_default=True, help="Rounds of each race, at most."
 )
+DEMANDS = click.option(
+    "--demand", "demands", type=Demand(), multiple=True,
+    help="Limit on what is measured, such as 'requests_per_grant.mean < 12'; may be repeated.",
+)  # fmt: skip
 ALLOWED = click.option(
     "--allow-exit", "allowed", type=ExitCodes(), default="", help="Codes that count as success, such as 3,4; never 1."
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, PROVIDER, SEED_RANGE, Processes
+from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE, Processes
 
 
 @click.command(name="sim")
@@ -24,6 +24,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, PROVIDER, SEED_RANGE, Processe
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
 @click.option("--keep", "keep_runs", type=click.IntRange(0), default=200, show_default=True, help="Histories to keep.")
 @click.option("--resume", is_flag=True, help="Go on with the unfinished run of this same command.")
+@DEMANDS
 @ALLOWED
 @AS_JSON
 @click.pass_context

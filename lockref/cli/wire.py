@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, NEW_FOLDER, duration_option
+from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, NEW_FILE, NEW_FOLDER, duration_option
 
 
 @click.command(name="wire")
@@ -43,6 +43,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, NEW_FILE, NEW_FOLDER, duration
     "--show-output", "is_shown", is_flag=True, help="Show the program's output on standard error. No file keeps it."
 )
 @click.option("--output", type=NEW_FOLDER, metavar="DIR", help="Copy the run folder to there.")
+@DEMANDS
 @ALLOWED
 @AS_JSON
 @click.pass_context

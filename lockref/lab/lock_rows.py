@@ -36,6 +36,14 @@ def lock_columns(view: LockView | None) -> tuple[int, str, int, str]:
     )
 
 
+def sized(view: LockView | None, length: int, **others: str) -> str:
+    """The detail of a row whose body has so many bytes, beside the duration that a record may tell, and `others`."""
+    told: dict[str, object] = {**others, "bytes": length}
+    if view is not None and view.duration_ns is not None:
+        told["duration_ns"] = _held(view.duration_ns)
+    return detail(**told)
+
+
 def _held(value: int) -> int:
     """The nearest number that a column of 64 bits holds. A stranger's record may tell a lease of a billion years."""
     return max(-_LONG_MAX, min(_LONG_MAX, value))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lockref.history import Recorder, Stamp
-from lockref.lab.lock_rows import LockRows, lock_columns
+from lockref.lab.lock_rows import LockRows, lock_columns, sized
 from lockref.ports import Channel, PortKind, PushChannel, Reply, Request
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
@@ -60,10 +60,10 @@ class Journal:
     """Writes the events of one process into a run's recorder.
 
     record: the recorder's `event`. stamp: the clocks and the task; one call, because half the cost of an event is
-    knowing when it was. numbers: gives request numbers, unique in the run.
+    knowing when it was. numbers: gives request numbers, unique in the run. is_detailed: as of its recorder.
     """
 
-    __slots__ = ("next_number", "node", "record", "stamp")
+    __slots__ = ("is_detailed", "next_number", "node", "record", "stamp")
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class Journal:
     ) -> None:
         self.node = node
         self.record = recorder.event
+        self.is_detailed = recorder.is_detailed
         self.stamp = stamp
         self.next_number = numbers.__next__
 
@@ -174,10 +175,12 @@ class RecordingChannel:
             else:
                 ops = self._classify_each(key, views)
         rows = [(*row, *lock_columns(row[2])) for row in self._lock_rows.rows(key, op, views, ops)]
-        for lock, its_op, _view, token, owner, valid_until_ns, duration in rows:
+        length = len(body) if journal.is_detailed and body is not None else None
+        for lock, its_op, view, token, owner, valid_until_ns, duration in rows:
+            told = duration if length is None else sized(view, length)
             record(
                 _KIND_SENT, stamp(), client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
-                content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=duration,
+                content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=told,
             )  # fmt: skip
         gives_back = op is _OP_DELETE and any(row[0] in self._own for row in rows)
         reply = self._send(

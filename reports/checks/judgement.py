@@ -32,6 +32,7 @@ from reports.checks.facts.surroundings.host import host_lateness_ns, told_late
 from reports.checks.facts.surroundings.integrity import altered
 from reports.checks.facts.surroundings.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
+from reports.checks.measures.bounded import threshold_samples
 from reports.checks.measures.endings import endings_table
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
@@ -85,6 +86,7 @@ class Judgement:
     where every clause of it is inconclusive.
     answers, speeds: `STORE_ANSWERS_SCHEMA` and `SPEED_SCHEMA`, of real runs only.
     endings: `ENDINGS_SCHEMA`, how the grants of each run ended.
+    threshold_samples: `SAMPLES_SCHEMA`, of the measures that each run's thresholds limit.
     """
 
     verdicts: pa.Table
@@ -96,6 +98,7 @@ class Judgement:
     answers: pa.Table
     speeds: pa.Table
     endings: pa.Table
+    threshold_samples: pa.Table
 
 
 def judge(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] | None = None) -> Judgement:
@@ -254,6 +257,7 @@ def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
         answers=store_answers_table(case.store_answers, case.runs, truth, case.contradictions, case.origin_ns),
         speeds=speed_table(case),
         endings=endings_table(case),
+        threshold_samples=threshold_samples(case),
     )
 
 

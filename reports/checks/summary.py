@@ -127,11 +127,17 @@ class Summary(Counts):
         )
         assert result.runs >= 0, "more runs are damaged than there are"
         parties: dict[int, Party] = {}
-        for row in runs.select(["run", "scenario", "provider", "must_happen", "unsafe"]).to_pylist():
+        limited: dict[tuple[Party, str], list[int]] = {}
+        for row in runs.select(["run", "scenario", "provider", "must_happen", "unsafe", "thresholds"]).to_pylist():
             parties[row["run"]] = party = (row["scenario"], row["provider"])
             if row["run"] not in unfit:
                 result.demand(party, row["must_happen"])
                 result.note_unsafe(row["unsafe"])
+                for text in row["thresholds"] or ():
+                    limited.setdefault((party, text), []).append(row["run"])
+        for (party, text), numbers in limited.items():
+            of_party = pc.is_in(judgement.threshold_samples["run"], value_set=pa.array(numbers, pa.int64()))
+            result.note_limits(party, [text], judgement.threshold_samples.filter(of_party))
         verdicts = judgement.verdicts.filter(
             pc.invert(pc.is_in(judgement.verdicts["run"], value_set=pa.array(sorted(unfit), pa.int64())))
         )

@@ -17,6 +17,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pyarrow as pa
+
 from lockref.words import counted
 from reports.checks.demands import parse_demand
 from reports.checks.disturbances import FAULT_SITUATIONS
@@ -35,9 +37,13 @@ from reports.checks.spec import (
     VIOLATED,
     Verdict,
 )
+from reports.checks.thresholds.kept import Kept, Samples, judged_threshold, sorted_samples
 
 DAMAGE_TOLD_MAX: Final = 5
 """So many damaged runs are named in a notice; the others are only counted."""
+
+THRESHOLD: Final = "threshold "
+"""The beginning of each notice and reason about a threshold."""
 
 Party = tuple[str, str]
 """Scenario and provider. Each party must reach its situations: a crash under another lock says nothing of this one."""
@@ -69,6 +75,7 @@ class Counts:
     the counts above do not show.
     unsafe: what RFC-91 would forbid about the timing of some runs, in words;
     it decides nothing, and stands beside every verdict.
+    limits: by party and text of a threshold, the samples that it is about.
     """
 
     runs: int = 0
@@ -88,6 +95,7 @@ class Counts:
     host_late_ns: int = 0
     doubts: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
+    limits: dict[tuple[Party, str], Samples] = field(default_factory=dict)
 
     @property
     def notices(self) -> list[str]:
@@ -106,7 +114,17 @@ class Counts:
             *outage_notices(self.answers),
             *turnout_notices(self.speeds),
             *self._late_host,
+            *(f"{THRESHOLD}{kept.verdict}: {kept}{self.told_party(party)}" for party, kept in self.thresholds),
         ]
+
+    @property
+    def thresholds(self) -> list[tuple[Party, Kept]]:
+        """What became of each limit, party by party: a figure of one lock says nothing of another one."""
+        return [(party, judged_threshold(text, samples)) for (party, text), samples in self.limits.items()]
+
+    def told_party(self, party: Party) -> str:
+        """Which party a sentence is about, where there are several."""
+        return f" in {' with '.join(filter(None, party))}" if len(self.demanded) > 1 and any(party) else ""
 
     def _idle_faults(self) -> list[str]:
         """Kinds of faults that struck and never changed anything. Where one is demanded, the doubt tells of it."""
@@ -185,6 +203,11 @@ class Counts:
             name, least = parse_demand(text)
             demands[name] = max(least, demands.get(name, 1))
 
+    def note_limits(self, party: Party, texts: Iterable[str], samples: pa.Table) -> None:
+        """Take note of what some runs of `party` are limited to. samples: of `SAMPLES_SCHEMA`, of these runs alone."""
+        for text, found in sorted_samples(texts, samples).items():
+            self.limits.setdefault((party, text), Samples()).join(found)
+
     def note_unsafe(self, timing: str | None) -> None:
         """Take note of a run's forbidden timing, each wording once."""
         if timing and timing not in self.unsafe:
@@ -229,6 +252,8 @@ class Counts:
         self.doubts += [doubt for doubt in other.doubts if doubt not in self.doubts]
         for timing in other.unsafe:
             self.note_unsafe(timing)
+        for limit, samples in other.limits.items():
+            self.limits.setdefault(limit, Samples()).join(samples)
 
 
 def _added(first: Occurred, second: Occurred) -> Occurred:
@@ -248,7 +273,7 @@ class Verdicts:
     """What was decided.
 
     safety: held, violated or inconclusive, over those of S1 to S7 that are
-    demanded. liveness, fairness: over L1 to L6 and the fairness that the lock
+    demanded. liveness, fairness: over L1 to L6 with the thresholds, and the fairness that the lock
     claims; "not applicable" where they apply to no run. clauses: each clause over all runs. reasons: why
     something is inconclusive, as sentences; they stay beside a violation, too.
     is_store_lost: in some run the store went away and never came back; where
@@ -277,12 +302,17 @@ def decide(counts: Counts) -> Verdicts:
         doubts.append("no safety clause applies to these runs")
     safety: Verdict = "violated" if seen == VIOLATED else "inconclusive" if doubts or seen == INCONCLUSIVE else "held"
     assert safety != HELD or not doubts, "held is said only if nothing speaks against it"
+    thresholds = counts.thresholds
     return Verdicts(
         safety=safety,
-        liveness=_joint(demanded, LIVENESS),
+        liveness=joint_verdict([_joint(demanded, LIVENESS), *(kept.verdict for _, kept in thresholds)]),
         fairness=_joint(demanded, FAIRNESS),
         clauses=clauses,
-        reasons=(*doubts, *_undecided(counts)),
+        reasons=(
+            *doubts,
+            *_undecided(counts),
+            *(f"{THRESHOLD}{kept}" for _, kept in thresholds if kept.verdict == INCONCLUSIVE),
+        ),
         is_store_lost=any(is_lost(row) for row in counts.answers),
     )
 
@@ -312,7 +342,7 @@ def _doubts(counts: Counts) -> list[str]:
     # A cause before its consequences: without a store there are no grants.
     doubts += outage_doubts(counts.answers)
     for party, missing in counts.unreached.items():
-        where = f" in {' with '.join(filter(None, party))}" if len(counts.demanded) > 1 and any(party) else ""
+        where = counts.told_party(party)
         never = [name for name, shortfall in missing.items() if not shortfall.found and name not in (GRANT, TOKEN)]
         if GRANT in missing and not missing[GRANT].found:
             doubts.append(f"no client was ever granted the lock{where}")

@@ -19,9 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lockref.errors import HistoryUnreadable
 from reports.checks.facts.surroundings.integrity import CUT_OFF, WHOLE
 from reports.checks.measures.endings import ENDINGS
+from reports.checks.verdicts import Party
 from reports.pipeline import fairness, latency
 from reports.pipeline.counts import collect_counts, ordered, verdict_counts
 from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run
@@ -163,7 +167,7 @@ class _Analysis:
         counts, bad_runs, described = _together(
             lambda: records.rows.groupBy("_source", "problem").count().collect(),
             lambda: records.bad_runs.groupBy("source", "reason").count().collect(),
-            lambda: records.runs.select("run", "scenario", "provider", "must_happen", "unsafe").collect(),
+            lambda: records.runs.select("run", "scenario", "provider", "must_happen", "unsafe", "thresholds").collect(),
         )
         for index, problem, count in counts:
             if problem is None:
@@ -304,7 +308,25 @@ class _Analysis:
             facts.classes = found["classes", part]
             distinct = ordered(found["distinct", part], "clause", "-runs", "cell")
             facts.failures = [FailureRow.of(row) for row in distinct]
+        self._take_limits()
         self._load_timelines([failure for facts in self.facts for failure in facts.failures[:TIMELINES_MAX]])
+
+    def _take_limits(self) -> None:
+        """The samples of what thresholds limit, party by party. Where nobody asks for any, nothing is read."""
+        limited: dict[tuple[int, Party, str], list[int]] = {}
+        for part, facts in enumerate(self.facts):
+            for run, row in sorted(self.described.items()):
+                if (0 if self.is_joint else split_run(run)[0]) == part and run not in facts.damaged:
+                    for text in row["thresholds"] or ():
+                        limited.setdefault((part, (row["scenario"], row["provider"]), text), []).append(run)
+        if not limited:
+            return
+        samples = self.spark.table("threshold_samples").orderBy("run").toArrow()
+        for (part, party, text), runs in limited.items():
+            own = samples.filter(pc.is_in(samples["run"], value_set=pa.array(runs, pa.int64())))
+            own_run = pa.array([split_run(run)[1] for run in own["run"].to_pylist()], pa.int64())
+            own = own.set_column(own.column_names.index("run"), "run", own_run)
+            self.facts[part].counts.note_limits(party, [text], own)
 
     def _load_timelines(self, failures: Sequence[FailureRow]) -> None:
         """Events and grants of the failures' runs, all in one go."""

@@ -89,6 +89,7 @@ class DrawnScenario:
             "clients": clients,
             "must_happen": scenario.demanded_of(spec, clients=clients, duration_ns=self.duration_ns),
             "claims": mixture.claims,
+            "thresholds": list(scenario.thresholds) or None,
             "node_providers": mixture.providers_beside(f"n{number}" for number in range(1, clients + 1)) or None,
             "lock_protocols": None
             if spec.protocol is None

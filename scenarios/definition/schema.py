@@ -10,7 +10,7 @@ exported JSON Schema (`scenario_schema`) serves editors.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
@@ -20,15 +20,16 @@ from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import DEFAULT_STORE
+from lockref.quantities import NS_PER_UNIT
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
 from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.situation_names import SITUATIONS, TOKEN
 from reports.checks.spec import CLAUSES, Verdict
+from reports.checks.thresholds.limits import MEASURES, NEED_DETAIL, STATISTICS, measures_of, parse_threshold
 from scenarios.definition.fault_forms import ClientName, FaultSpec, Model
 from scenarios.definition.faults import FAULT_KINDS
-from scenarios.definition.thresholds import parse_threshold
-from scenarios.definition.units import NS_PER_UNIT, Count, Drawn, Duration, Probability, Rate, Shift, constant
+from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift, constant
 from sim.services.kinds import SERVICE_KINDS, make_service
 from sim.services.service import Service
 
@@ -117,6 +118,19 @@ Demand = Annotated[
 
 def _threshold(text: str) -> str:
     return parse_threshold(text).text
+
+
+ThresholdText = Annotated[
+    str,
+    AfterValidator(_threshold),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": rf"^\s*({'|'.join(MEASURES)})(\.({'|'.join(STATISTICS)}))?\s*<=?\s*\S.*$",
+            "description": "A limit on what is measured, such as handoff.p99 < 12s.",
+        }
+    ),
+]
 
 
 class Lock(Model):
@@ -338,7 +352,16 @@ class Scenario(Model):
     envelope: Envelope = Envelope()
     expect: dict[str, Verdict | dict[ClauseId, Verdict]] = Field(default_factory=dict)
     must_happen: Annotated[list[Demand], Field(max_length=64)] = Field(default_factory=list)
-    thresholds: list[Annotated[str, AfterValidator(_threshold)]] = Field(default_factory=list)
+    thresholds: Annotated[list[ThresholdText], Field(max_length=64)] = Field(default_factory=list)
+
+    def demanding(self, thresholds: Sequence[str]) -> Scenario:
+        """The same, with further thresholds, each once."""
+        return self.model_copy(update={"thresholds": list(dict.fromkeys((*self.thresholds, *thresholds)))})
+
+    @property
+    def needs_detail(self) -> bool:
+        """Some threshold asks for more than a history says by itself (`lockref.history.Recorder`)."""
+        return not NEED_DETAIL.isdisjoint(measures_of(self.thresholds))
 
     @property
     def client_names(self) -> tuple[str, ...]:

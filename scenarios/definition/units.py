@@ -12,30 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Annotated, Protocol
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from lockref.errors import shown
 from lockref.grammar import decimal
-
-NS_PER_UNIT = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}
-DURATION_NS_MAX = 366 * 24 * NS_PER_UNIT["h"]
-"""A year: beyond it a quantity is a slip of the pen, and sums could leave 64 bits."""
+from lockref.quantities import duration_ns, split_quantity
 
 RATE_PPM_MAX = 900_000
 COUNT_MAX = 1_000_000
 
-_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zµ%]*)", re.ASCII)
 CHOICES_MAX = 64
 
 
@@ -76,39 +63,11 @@ def constant(value: int, text: str = "") -> Drawn:
     return Drawn(text or str(value), (value,))
 
 
-def _split(text: object, expected: str) -> tuple[Decimal, str]:
-    match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) and len(text) <= 64 else None
-    if match is None:
-        raise ValueError(f"is {shown(text)}; expected {expected}")
-    try:
-        return Decimal(match[1]), match[2]
-    except InvalidOperation as error:
-        raise ValueError(f"is {shown(text)}; expected {expected}") from error
-
-
-def duration_ns(text: object) -> int:
-    """`10s`, `250ms`, `-1.5s` to nanoseconds."""
-    if isinstance(text, (int, float)) and not isinstance(text, bool):
-        raise ValueError(f"is {text}, without a unit; write {text}s or {text}ms")
-    number, unit = _split(text, "a duration such as 10s, 250ms or -1.5s")
-    if unit not in NS_PER_UNIT:
-        if number == 0 and not unit:
-            return 0
-        known = ", ".join(NS_PER_UNIT)
-        raise ValueError(f"is {shown(text)}, {f'with unit {unit!r}' if unit else 'without a unit'}; expected {known}")
-    exact = number * NS_PER_UNIT[unit]
-    if abs(exact) > DURATION_NS_MAX:
-        raise ValueError(f"is {shown(text)}; durations above a year are refused")
-    if exact != int(exact):
-        raise ValueError(f"is {shown(text)}; finer than a nanosecond")
-    return int(exact)
-
-
 def rate_ppm(text: object) -> int:
     """`200ppm`, `-5%` to parts per million."""
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         raise ValueError(f"is {text}, without a unit; write {text}ppm or {text}%")
-    number, unit = _split(text, "a rate such as 200ppm or 5%")
+    number, unit = split_quantity(text, "a rate such as 200ppm or 5%")
     if unit not in ("ppm", "%"):
         raise ValueError(f"is {shown(text)}; expected a rate such as 200ppm or 5%")
     exact = number * (10_000 if unit == "%" else 1)
@@ -131,7 +90,7 @@ def count(text: object) -> int:
 def probability(text: object) -> float:
     """`5%` or 0.05, between 0 and 1."""
     if isinstance(text, str):
-        number, unit = _split(text, "a probability such as 5% or 0.05")
+        number, unit = split_quantity(text, "a probability such as 5% or 0.05")
         if unit not in ("%", ""):
             raise ValueError(f"is {shown(text)}; expected a probability such as 5% or 0.05")
         value = float(number) / (100 if unit == "%" else 1)

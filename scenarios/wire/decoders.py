@@ -20,10 +20,10 @@ from lockref.errors import ConfigError, did_you_mean
 from lockref.grammar import decimal
 from lockref.lab.loading import load_decoder as load_named_decoder
 from lockref.provider import LockView, StateDecoder
+from lockref.quantities import duration_ns
 from lockref.runtime import NS_PER_MS, NS_PER_S, WallNs
 from lockref.storage.lockfile import decode as decode_lock_file
 from lockref.strict_json import NotJson, read_object
-from scenarios.definition.units import duration_ns
 
 Read = Callable[[Mapping[str, Any]], LockView | None]
 

@@ -21,6 +21,7 @@ from lockref.temporary_folders import owned_folder
 from lockref.words import Kind, detail
 from reports.checks.demands import demand_text
 from reports.checks.situation_names import NEED_CALLS
+from reports.checks.thresholds.limits import NEED_DETAIL, measures_of
 from reports.history_files import write_runs
 from scenarios import interrupts
 from scenarios.backends.server_process import RestartableServer
@@ -79,6 +80,7 @@ class LiveRun:
         begin_spool(folder / SPOOL)
         offsets_ns = clock_offsets_ns(plan)
         self._recorder = SpoolRecorder(folder / SPOOL, 0)
+        self._recorder.is_detailed = not NEED_DETAIL.isdisjoint(measures_of(settings.limits))
         self._wire = WireRecorder(
             self._recorder,
             dialect_of(address.scheme, address.container),
@@ -248,6 +250,7 @@ class LiveRun:
             "drift_bound_ns": settings.drift_bound_ns,
             "is_cut_off": True,
             "must_happen": [demand_text(name, count) for name, count in demanded.items() if name not in NEED_CALLS],
+            "thresholds": list(settings.limits) or None,
             "fault_effects": fault_effects(self._endpoints.work.counts()),
             "lock_protocols": dict.fromkeys(tuple(self._wire.locks) or (NO_LOCK,), PROTOCOL),
         }
@@ -309,7 +312,8 @@ class LiveRun:
         endings = self._endings()
         if endings:
             found.append(f"processes ended by themselves{endings}")
-        if unasked := [name for name in self._demanded() if name in NEED_CALLS]:
+        unasked = [name for name in self._demanded() if name in NEED_CALLS]
+        if unasked := [*unasked, *self._settings.unseen_limits]:
             found.append(f"not asked here, because requests do not show the calls of a program: {', '.join(unasked)}")
         work = self._endpoints.work
         found += self._endpoints.strikes.told(work.plan, work.counts())

@@ -19,7 +19,7 @@ from typing import Final
 from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest, State
 from lockref.errors import LockrefError
 from lockref.history import Recorder, Stamp
-from lockref.lab.lock_rows import lock_columns
+from lockref.lab.lock_rows import lock_columns, sized
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime, WallNs
 from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome, detail
@@ -73,6 +73,7 @@ class WireRecorder:
     ) -> None:
         self._learned = learned
         self._record = recorder.event
+        self._is_detailed = recorder.is_detailed
         self.dialect = dialect
         self._decode = decode
         self._ttl_ns = decode.ttl_ns if isinstance(decode, LastingDecoder) else None
@@ -120,13 +121,15 @@ class WireRecorder:
             # The store dates the object when the write takes effect, which is not before its sending.
             asked.view = replace(asked.view, valid_until_ns=WallNs(self._wall_ns(at_ns) + self._ttl_ns))
         token, owner, until_ns, _ = lock_columns(asked.view)
+        state = asked.request.state if self._is_detailed and asked.view is not None else None
+        length = None if state is None else len(state.body)
         stamp = self._stamp(asked.client, at_ns)
         self._note_promise(asked.view, stamp)
         self._record(
             Kind.SENT, stamp, asked.client, asked.request.key, asked.op,
             request=asked.number, attempt=0, if_version=whole(asked.request.condition),
             content=self._content(asked.request.state), token=token, owner=owner, valid_until_ns=until_ns,
-            detail=_told(asked.view, asked.request.verb),
+            detail=_told(asked.view, asked.request.verb, length),
         )  # fmt: skip
 
     def unreached(self, asked: Asked, at_ns: int, why: str) -> None:
@@ -327,7 +330,9 @@ class WireRecorder:
         return "" if state is None else state.content
 
 
-def _told(view: LockView | None, verb: str) -> str:
+def _told(view: LockView | None, verb: str, length: int | None = None) -> str:
+    if length is not None:
+        return sized(view, length, verb=verb)
     if view is None or view.duration_ns is None:
         return detail(verb=verb)
     return detail(verb=verb, duration_ns=view.duration_ns)

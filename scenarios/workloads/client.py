@@ -19,7 +19,7 @@ from lockref.history import CUT_SHORT, Recorder, Stamp
 from lockref.lab.contract import checked_grant, checked_yes
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
-from lockref.words import ABSENT, Kind, Op, Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome, detail
 from scenarios.workloads.resource import Protected, ResourceClient, Write
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
@@ -110,8 +110,8 @@ class Client:
 
     __slots__ = (
         "_asks", "_believes_through_unlock", "_given_back", "_is_cut_short", "_lock", "_next_number", "_on_belief",
-        "_on_fork", "_reads_first", "_record", "_resource", "_shares_provider", "_stamp", "_virtual_ns", "node",
-        "provider", "runtime", "task", "tenure",
+        "_on_fork", "_reads_first", "_record", "_resource", "_shares_provider", "_stamp", "_tells_wait", "_virtual_ns",
+        "node", "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -140,6 +140,7 @@ class Client:
         self.provider = provider
         self.tenure: Tenure | None = None
         self._record = recorder.event
+        self._tells_wait = recorder.is_detailed
         self._stamp = stamp
         self._next_number = next_number
         self._resource = resource
@@ -219,7 +220,8 @@ class Client:
         number = self._next_number()
         self._given_back = None
         is_cut_short, self._is_cut_short = self._is_cut_short, False
-        self._event(_KIND_CALL, _OP_ACQUIRE, request=number)
+        said = detail(timeout_ns=wait_ns) if wait_ns and self._tells_wait else ""
+        self._event(_KIND_CALL, _OP_ACQUIRE, request=number, said=said)
         try:
             if wait_ns:
                 granted = checked_yes("lock", self.provider.lock(wait_ns / NS_PER_S))

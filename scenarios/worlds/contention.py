@@ -19,7 +19,6 @@ from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
-from scenarios.definition.kept_thresholds import judged_thresholds
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.injection.feasible import possible
@@ -65,7 +64,7 @@ class Contention:
     """A contention run, judged.
 
     title: what contended where. server, version: of the store, as it names itself. capabilities: its dialect, and what
-    it did when it was measured. limits: verdict and text of each threshold.
+    it did when it was measured.
     """
 
     outcome: RealOutcome
@@ -77,7 +76,6 @@ class Contention:
     server: str
     version: str
     capabilities: dict[str, object]
-    limits: list[tuple[str, str]]
     store_notices: list[str] = field(default_factory=list)
     run_notices: list[str] = field(default_factory=list)
 
@@ -153,7 +151,6 @@ def contend_on(
         server=running.name,
         version=running.version,
         capabilities=_capabilities(running),
-        limits=judged_thresholds(scenario.thresholds, outcome.events, outcome.runs),
         store_notices=_store_notices(running, is_ours=is_ours),
         run_notices=run_notices,
     )

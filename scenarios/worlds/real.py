@@ -48,6 +48,7 @@ from lockref.stores.client import OBJECT_STORE
 from lockref.temporary_folders import owned_folder
 from lockref.words import ABSENT, Kind, Outcome, detail
 from reports.checks.situation_names import STRUCK
+from reports.checks.thresholds.limits import TASKS_LEFT, measures_of
 from reports.history_files import write_runs
 from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.draw import Draws, draw_scenario
@@ -150,6 +151,7 @@ def run_real(
     row = _row(job, parse_store_uri(store_uri), processes=None if plan.faults else processes)
     with _recording(folder) as (kept, spool):
         recorder = SpoolRecorder(spool, 0)
+        recorder.is_detailed = scenario.needs_detail
         companions = Companions(
             {} if has_struck_nodes else mixture.nodes,
             settings=lambda node: replace(
@@ -170,6 +172,8 @@ def run_real(
             with HostWatch(runtime) as host:
                 reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted, injection)
             row["host_late_ns"] = max(host.late_ns, reports.host_late_ns)
+            if TASKS_LEFT in measures_of(scenario.thresholds) and reports.is_complete:
+                row["tasks_left"] = sorted(reports.tasks_left)
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
         _record_crashes(recorder, reports.lost)
         if places is not None and is_log:
@@ -331,6 +335,7 @@ def _alone(threads: ClientThreads, began: Callable[[int], int], raise_if_interru
         threads.go()
         try:
             reports.unfinished += threads.finish(start_ns, raise_if_interrupted)
+            reports.tasks_left += threads.tasks_left()
         except KeyboardInterrupt:
             reports.cut_ns = threads.runtime.monotonic_ns()
             reports.unfinished += threads.unfinished()

@@ -23,6 +23,7 @@ from lockref.provider import LockContext
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
+from reports.checks.thresholds.limits import TASKS_LEFT, measures_of
 from scenarios.definition.client_profile import ClientProfile
 from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
 from scenarios.definition.fault_plan import draw_plan
@@ -273,6 +274,20 @@ class _Laboratory:
             checkpoint_delay_ns=lambda: workload.checkpoint_delay.draw(process.stream("workload/checkpoint")),
         )
 
+    def tasks_left(self) -> list[str]:
+        """The tasks of locks that still run, though every client of their process has closed its lock.
+
+        A process that has crashed has none, and of one whose clients have not ended nobody knows.
+        """
+        processes = {process.node.name: process for _, process in self.clients if not process.is_dead}
+        return sorted(
+            f"{name}/{task.name}"
+            for name, process in processes.items()
+            if not any(task.is_clients and task.is_alive() for task in process.tasks)
+            for task in process.tasks
+            if not task.is_clients and task.is_alive()
+        )
+
     def _observe(self, believer: Client) -> None:
         """Somebody has come to believe: ask everybody else.
 
@@ -308,6 +323,8 @@ def run_simulated(
     if plan is None:
         plan = draw_plan(scenario, drawn, seed)
     network = scenario.network
+    recorder = Recorder() if recorder is None else recorder
+    recorder.is_detailed = scenario.needs_detail
     world = World(
         seed=seed,
         plan=plan,
@@ -319,12 +336,12 @@ def run_simulated(
         schedule=RandomTies(stream(seed, "schedule")) if schedule is None else schedule,
         substrate=substrate,
         budget=Budget(events_max=EVENTS_MAX),
-        recorder=Recorder() if recorder is None else recorder,
+        recorder=recorder,
     )
     laboratory = _Laboratory(scenario, drawn, mixture, world)
     try:
         horizon_ns = _horizon_ns(scenario, drawn, plan)
-        is_cut_off = _run(world, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
+        is_cut_off, tasks_left = _run(laboratory, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
     finally:
         _close(world, provider, where)
     row = {
@@ -340,6 +357,7 @@ def run_simulated(
         "digest": world.recorder.digest(),
         "event_count": len(world.recorder),
         "fault_effects": fault_effects(world.fault_counts),
+        "tasks_left": tasks_left if TASKS_LEFT in measures_of(scenario.thresholds) else None,
     }
     return RunOutcome(
         seed=seed,
@@ -351,16 +369,23 @@ def run_simulated(
     )
 
 
-def _run(world: World, provider: ProviderSpec, where: str, *, until_ns: int, linger_ns: int) -> bool:
-    """Let the world go on to its end. True if its budget of events ended it.
+def _run(
+    laboratory: _Laboratory, provider: ProviderSpec, where: str, *, until_ns: int, linger_ns: int
+) -> tuple[bool, list[str] | None]:
+    """Let the world go on to its end. True if its budget of events ended it; and `_Laboratory.tasks_left` at the end.
 
     where: scenario and seed, for messages.
     Errors: ConfigError for what the lock under test did wrong; DeterminismError; what the laboratory itself raised.
     """
+    world = laboratory.world
     try:
         # Standard output is the command's own.
         with ends_stuck_steps(world.kernel, provider.name, where), redirect_stdout(sys.stderr):
-            world.run(until_ns, linger_ns=linger_ns)
+            try:
+                world.run(until_ns, linger_ns=linger_ns, is_final=False)
+                tasks_left = laboratory.tasks_left()
+            finally:
+                world.close()
     except BudgetExceeded as error:
         if world.kernel.stands_still:
             raise ConfigError(
@@ -368,7 +393,7 @@ def _run(world: World, provider: ProviderSpec, where: str, *, until_ns: int, lin
                 f"({where}; last at {world.kernel.last_event}); "
                 "a loop must wait for more than a moment"
             ) from error
-        return True
+        return True, None
     except StuckError as error:
         raise ConfigError(f"{error} ({where})") from error
     except ConfigError as error:
@@ -386,7 +411,7 @@ def _run(world: World, provider: ProviderSpec, where: str, *, until_ns: int, lin
         if not is_providers_fault(error, provider):
             raise
         raise attributed(error, provider, where) from error
-    return False
+    return False, tasks_left
 
 
 def _close(world: World, provider: ProviderSpec, where: str) -> None:

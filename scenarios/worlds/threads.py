@@ -24,6 +24,7 @@ from lockref.ports import Channel, PortKind
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
+from reports.checks.thresholds.limits import TASKS_LEFT, measures_of
 from scenarios.definition.draw import DrawnScenario, profile_of
 from scenarios.definition.mixture import Mixture
 from scenarios.definition.schema import DeclaredNode, Scenario
@@ -53,6 +54,8 @@ LOG_TIMEOUT_NS = 20 * NS_PER_S
 """The time-out of one request to a Delta log or to its rows: a small server answers a crowd late, unthrottled."""
 GRACE_S = 15
 """How long after the end of the run its calls may still take; then it counts as cut off."""
+TASK_END_NS = NS_PER_S
+"""A task that a closed lock has told to end may take so long to do so."""
 LOOK_NS = NS_PER_S
 """How often whoever waits for the end of a run looks for a Ctrl-C that Python dropped."""
 
@@ -105,6 +108,9 @@ class ClientThreads:
         self._waiting = 0
         self._begun_ns = 0
         self._tasks: dict[str, Task] = {}
+        # The tasks that locks start; kept only where somebody asks how many of them are left.
+        self._lock_tasks: list[tuple[str, Task]] = []
+        self._keeps_tasks = TASKS_LEFT in measures_of(job.scenario.thresholds)
         assert job.routes == Routes() or len(job.names) == 1, "a fault strikes the process of one client"
         port = job.routes.announce_port
         self._announcements = Announcements(port, runtime.mutex()) if port else None
@@ -149,6 +155,18 @@ class ClientThreads:
             for channel in self._channels.values():
                 channel.close()
         return unfinished
+
+    def tasks_left(self) -> tuple[str, ...]:
+        """`NODE/TASK` of the tasks that locks have started and that still run, where every client has ended.
+
+        A task that is about to end is waited for.
+        """
+        if self.unfinished():
+            return ()
+        until_ns = self.runtime.monotonic_ns() + TASK_END_NS
+        return tuple(
+            name for name, task in self._lock_tasks if not task.join(max(0, until_ns - self.runtime.monotonic_ns()))
+        )
 
     def unfinished(self) -> tuple[str, ...]:
         """The clients that still run."""
@@ -273,6 +291,13 @@ class ClientThreads:
 
         return listened
 
+    def started(self, client: str, name: str, task: Task) -> None:
+        """Take note of a task that a client's lock has started."""
+        if self._keeps_tasks:
+            with self._mutex:
+                self._lock_tasks = [(label, each) for label, each in self._lock_tasks if each.is_alive()]
+                self._lock_tasks.append((f"{client}/{name}", task))
+
     def _run_process(self, name: str) -> None:
         job, runtime = self.job, self.runtime
         mixture = Mixture(job.scenario, job.spec)
@@ -320,4 +345,6 @@ class _ListeningRuntime:
         self.process_mark, self.has_ended = runtime.process_mark, runtime.has_ended
 
     def spawn(self, work: Callable[[], None], *, name: str) -> Task:
-        return self._spawn(self._threads.listened_to(work, self._name, name), name=name)
+        task = self._spawn(self._threads.listened_to(work, self._name, name), name=name)
+        self._threads.started(self._name, name, task)
+        return task

@@ -100,7 +100,7 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
     "lockref/clouds/without_cloud.py": ({"int(found[2])"}, MATCHED),
     "scenarios/definition/load.py": ({"int(item[2])"}, MATCHED),
     "scenarios/definition/mixture.py": ({"int(client.removeprefix('n'))"}, NAMED),
-    "scenarios/definition/kept_thresholds.py": (
+    "reports/checks/thresholds/limits.py": (
         {"int(np.quantile(samples, share, method='inverted_cdf'))", "float(samples.mean())", "int(name[1:])"},
         TYPED,
     ),

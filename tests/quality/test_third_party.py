@@ -46,7 +46,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "reports.spark": {"psutil", "pyspark"},
     "scenarios": {"numpy", "psutil", "pyarrow", "pydantic"},
     "scenarios.backends": {"docker", "psutil", "requests", "testcontainers"},
-    "scenarios.definition": {"annotated_types", "numpy", "pyarrow", "pydantic", "pydantic_core"},
+    "scenarios.definition": {"annotated_types", "pydantic", "pydantic_core"},
     "scenarios.helix": {"psutil", "rich"},
     "scenarios.injection": {"cryptography"},
     "scenarios.peers": {"jpype"},

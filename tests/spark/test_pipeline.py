@@ -127,6 +127,32 @@ def collect_batches() -> list[tuple[list[str], int, int]]:
 
 
 @in_one_pass
+def limited(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """Runs of two parties, each with limits of its own, and a run without any."""
+    limits = [["wait.p50 < 1ns", "objects_left < 9"], ["wait.p50 < 1ns", "hold < 1s", "tasks_left < 1"], []]
+    histories = []
+    for number, texts in enumerate(limits):
+        described = {"scenario": f"s{number % 2}", "thresholds": texts or None, "tasks_left": ["n1/beat"]}
+        h = History(run=described)
+        h.released(h.granted("n1", call=0, sent=1, applied=2, returned=5 + number, token=1), call=50)
+        histories.append(h)
+    events, runs = tables(*histories)
+    write_jsonl(folder, events, runs)
+    return events, runs
+
+
+def test_thresholds_are_judged_alike(passed: Callable[[str], Passed]) -> None:
+    """Each party's limits over all of its runs: the same figures, worst samples and verdicts, whoever judges."""
+    found = passed("limited")
+    summary = Summary.of(judge(*found.tables), *found.tables)
+    expected = judged_results(summary, title="t", classes={}, events=0)
+    told = [line for line in found.results["notices"] if line.startswith("threshold")]
+    assert told == [line for line in expected.notices if line.startswith("threshold")]
+    assert len(told) == 5
+    assert found.results["liveness"] == expected.liveness == "violated"
+
+
+@in_one_pass
 def invented(folder: Path) -> tuple[pa.Table, pa.Table]:
     """Planted histories, of which Hypothesis made up the plants."""
     recorders, rows = [], []

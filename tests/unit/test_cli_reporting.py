@@ -13,16 +13,16 @@ from lockref.cli.main import run
 from lockref.errors import CapabilityMissing, HistoryUnreadable
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from reports.account import add_thresholds, judged_history, summarised_results
+from reports.account import judged_history, summarised_results
 from reports.checks.summary import Finding, Summary
 from reports.formats.document import document_of
-from reports.formats.results import Clause, Reach, Results
+from reports.formats.results import Clause, Reach, Results, judged
 from reports.history_files import write_history
 from reports.page import Part, _joined, write_report
 from scenarios.definition.load import load_scenario
 from scenarios.failures.stored import Stored
 from scenarios.run import run_real
-from tests.histories import History
+from tests.histories import History, summarised
 
 
 def part(folder: Path) -> Part:
@@ -191,12 +191,19 @@ def test_a_figure_of_the_kept_runs_does_not_stand_beside_that_of_all_runs() -> N
 
 def test_a_limit_that_was_broken_or_never_measured_counts_as_liveness() -> None:
     """Told whatever became of it; a broken one decides, and one that was not measured is a reason to doubt."""
-    results = Results(title="t", verdict="held", statement="", runs=1)
-    add_thresholds(results, [("held", "a"), ("inconclusive", "b")])
-    assert (results.liveness, results.reasons) == ("inconclusive", ["threshold b"])
-    add_thresholds(results, [("violated", "c")])
-    assert (results.verdict, results.liveness, results.reasons) == ("held", "violated", ["threshold b"])
-    assert results.notices == ["threshold held: a", "threshold inconclusive: b", "threshold violated: c"]
+    h = History(run={"thresholds": ["hold < 1s", "handoff < 1s"]})
+    held = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(held, call=3, applied=3)
+    results = judged(summarised(h), title="t", classes={}, events=0)
+    assert (results.liveness, results.reasons[-1]) == ("inconclusive", "threshold handoff < 1s: no samples")
+    h.run["thresholds"].append("wait < 1ns")
+    results = judged(summarised(h), title="t", classes={}, events=0)
+    assert (results.verdict, results.liveness) == ("held", "violated")
+    assert results.notices == [
+        "threshold held: hold < 1s: 0.000 s over 1 sample",
+        "threshold inconclusive: handoff < 1s: no samples",
+        "threshold violated: wait < 1ns: 0.000 s over 1 sample; worst 0.000 s: n1 at 0.000 s, table.lock, run 0",
+    ]
 
 
 def test_a_history_that_is_judged_again_keeps_what_its_run_knew(tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from lockref.errors import ConfigError
 from lockref.lab.loading import BUILT_IN, load_provider
 from lockref.located_yaml import BYTES_MAX
+from lockref.quantities import duration_ns
 from reports.checks.demands import demand_text, parse_demand
 from scenarios.definition.draw import draw_scenario, profile_of, rate_error_ppm
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.load import catalogue, load_scenario, parse_scenario
 from scenarios.definition.schema import scenario_schema
-from scenarios.definition.units import duration_ns, rate_ppm
+from scenarios.definition.units import rate_ppm
 
 HEAD = "version: 1\nname: x\n"
 
@@ -81,7 +82,7 @@ def complaint(text: str) -> str:
         (f"{HEAD}must_happen: [{{grant: 1, denied: 2}}]\n", "f.yaml:3:15: must_happen.0", ["fewer entries"]),
         (f"{HEAD}must_happen: [5]\n", "f.yaml:3:15: must_happen.0", ["expected text"]),
         (f"{HEAD}expect: {{hudi: {{S9: violated}}}}\n", "f.yaml:3:21: expect.hudi.S9", ["one of S1"]),
-        (f"{HEAD}thresholds: ['handoff.p98 < 3s']\n", "f.yaml:3:14: thresholds.0", ["handoff.p99 < 12s"]),
+        (f"{HEAD}thresholds: ['handoff.p98 < 3s']\n", "f.yaml:3:14: thresholds.0", ["column 9", "p50, p90"]),
         (f"{HEAD}duration: 30s\nheal_at: 40s\n", "f.yaml:4:10: heal_at", ["after the end"]),
         ("version: 2\nname: x\n", "f.yaml:1:10: version", ["expected 1"]),
         ("name: x\n", "f.yaml:1:1: version", ["is missing"]),

@@ -1,40 +1,34 @@
-"""Thresholds: exact quantiles, and no verdict without samples."""
+"""Thresholds: their text, exact quantiles, no verdict without samples, and the samples of each measure."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from reports.checks.judgement import measure
-from scenarios.definition.kept_thresholds import check_thresholds
+from lockref.errors import HistoryUnreadable
+from lockref.history import detail
+from lockref.words import Kind, Op, Outcome
+from reports.checks import judge
+from reports.checks.thresholds.kept import SAMPLES_SCHEMA, Samples, judged_threshold
+from reports.checks.thresholds.limits import MEASURES, parse_threshold
+from reports.checks.verdicts import Counts, decide
 from scenarios.definition.load import load_scenario
-from scenarios.definition.thresholds import parse_threshold
 from scenarios.run import simulate_many
+from tests.histories import History, summarised, tables, timed
 
 S = 1_000_000_000
 
 
-def tables(
-    waits_s: list[float], handoffs_s: list[float], after: str = "release", late_s: float = 0
-) -> dict[str, pa.Table]:
-    calls = pa.table(
-        {
-            "op": pa.array(["acquire"] * len(waits_s), pa.string()),
-            "outcome": pa.array(["applied"] * len(waits_s), pa.string()),
-            "wait_ns": pa.array([int(wait * S) for wait in waits_s], pa.int64()),
-            "wait_late_ns": pa.array([int(late_s * S)] * len(waits_s), pa.int64()),
-            "hold_ns": pa.array([None] * len(waits_s), pa.int64()),
-            "hold_late_ns": pa.array([int(late_s * S)] * len(waits_s), pa.int64()),
-        }
-    )
-    handoffs = pa.table(
-        {
-            "after": pa.array([after] * len(handoffs_s), pa.string()),
-            "handoff_ns": pa.array([int(handoff * S) for handoff in handoffs_s], pa.int64()),
-            "late_ns": pa.array([int(late_s * S)] * len(handoffs_s), pa.int64()),
-        }
-    )
-    return {"calls": calls, "handoffs": handoffs}
+def samples(values_s: list[float], late_s: float = 0) -> Samples:
+    found = Samples()
+    rows = [
+        {"run": run, "measure": "wait", "value": int(value * S), "late_ns": int(late_s * S), "client": f"n{run}"}
+        for run, value in enumerate(values_s, 1)
+    ]
+    found.add(pa.Table.from_pylist(rows, SAMPLES_SCHEMA))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -44,64 +38,215 @@ def tables(
         ("wait.p50 < 50s", "violated", 50),
         ("wait.p99 < 100s", "held", 99),
         ("wait.max < 100s", "violated", 100),
+        ("wait < 100s", "violated", 100),
         ("wait.mean <= 50.5s", "held", 50.5),
     ],
 )
 def test_quantiles_are_samples(text: str, verdict: str, measured_s: float) -> None:
-    """Nearest rank over 1 s to 100 s: the 99th percentile is 99 s, and a strict limit excludes itself."""
-    (kept,) = check_thresholds([text], **tables([float(second) for second in range(1, 101)], []))
-    assert (kept.verdict, kept.measured_ns, kept.samples) == (verdict, int(measured_s * S), 100)
+    """Nearest rank over 1 s to 100 s: the 99th percentile is 99 s, and a strict limit excludes itself.
+
+    A limit that names no statistic is one on each sample.
+    """
+    kept = judged_threshold(text, samples([float(second) for second in range(1, 101)]))
+    assert (kept.verdict, kept.measured, kept.samples) == (verdict, int(measured_s * S), 100)
 
 
 @pytest.mark.parametrize(("text", "measured_s"), [("wait.p50 < 1h", 4), ("wait.p90 < 1h", 7), ("wait.p99 < 1h", 7)])
 def test_a_quantile_of_few_samples_is_the_next_larger_one(text: str, measured_s: int) -> None:
     """Nearest rank is rounded up: of seven samples the 90th and the 99th percentile are the longest."""
-    (kept,) = check_thresholds([text], **tables([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], []))
-    assert kept.measured_ns == measured_s * S
+    kept = judged_threshold(text, samples([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]))
+    assert kept.measured == measured_s * S
 
 
-@pytest.mark.parametrize("text", ["wait.p99 < 1s", "hold.max < 1s", "handoff.max < 1s", "handoff_after_death.p50 < 1s"])
-def test_no_samples_is_no_verdict(text: str) -> None:
-    """A limit on what never happened is inconclusive, not kept."""
-    (kept,) = check_thresholds([text], **tables([], []))
-    assert (kept.verdict, kept.measured_ns) == ("inconclusive", None)
+@pytest.mark.parametrize("measure", MEASURES)
+def test_no_samples_is_no_verdict(measure: str) -> None:
+    """A limit on what never happened is inconclusive, not kept; for every measure."""
+    unit = {"a d": "s", "a n": "", "a s": "B"}[MEASURES[measure][:3]]
+    h = History(run={"thresholds": [f"{measure} < 1{unit}"]})
+    h.fault("n1", 5, "pause", "fired")
+    ((_, kept),) = summarised(h).thresholds
+    assert (kept.verdict, kept.measured) == ("inconclusive", None)
     assert "no samples" in str(kept)
 
 
-def test_handoffs_after_release_and_after_death_are_two_measures() -> None:
-    """Failover after a death costs a validity; mixing it with hand-offs after a release would hide both."""
-    texts = ["handoff.max < 2s", "handoff_after_death.max < 2s"]
-    verdicts = [kept.verdict for kept in check_thresholds(texts, **tables([], [11.0], after="death"))]
-    assert verdicts == ["inconclusive", "violated"]
-    after_expiry = check_thresholds(["handoff_after_expiry.max < 2s"], **tables([], [11.0], after="expiry"))
-    assert [kept.verdict for kept in after_expiry] == ["violated"]
-
-
-@pytest.mark.parametrize("text", ["", "wait", "wait.p98 < 1s", "wait.p99 > 1s", "wait.p99 < 1", "speed.p99 < 1s"])
-def test_other_forms_are_refused(text: str) -> None:
-    """Unknown measures and statistics, and limits without unit, are errors."""
-    with pytest.raises(ValueError, match="is "):
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("", 1),
+        ("wait", 5),
+        ("wiat.p99 < 1s", 1),
+        ("wait.p98 < 1s", 6),
+        ("wait.p99 > 1s", 10),
+        ("wait.p99 < 1", 12),
+        ("requests_per_grant < 5s", 22),
+        ("requests_per_grant < 1e9", 22),
+        ("record_growth < 5", 17),
+        ("record_growth.max <= 5 TB", 22),
+        ("objects_left < -1", 16),
+        ("wait.max < 1s or less", 12),
+        (f"wait < {'9' * 300}s", 0),
+    ],
+)
+def test_other_forms_are_refused_at_their_place(text: str, column: int) -> None:
+    """Unknown measures and statistics, other signs, and limits without their unit are errors that say where."""
+    with pytest.raises(ValueError, match="is ") as refused:
         parse_threshold(text)
+    assert f"column {column}: " in str(refused.value) if column else "expected a limit such as" in str(refused.value)
 
 
-def test_a_simulated_batch_has_samples_for_each_measure() -> None:
+def test_a_word_that_is_nearly_right_is_named() -> None:
+    """The message of a slip says what was meant."""
+    with pytest.raises(ValueError, match="Did you mean 'handoff'"):
+        parse_threshold("handof.p99 < 1s")
+
+
+def test_a_threshold_in_a_foreign_history_is_read_strictly() -> None:
+    """The judge does not guess what a runs table that somebody else wrote may mean."""
+    with pytest.raises(HistoryUnreadable, match="run 0: a threshold is 'speed < 1s'; column 1"):
+        judge(*tables(History(run={"thresholds": ["speed < 1s"]})))
+
+
+def test_a_simulated_batch_has_samples_for_each_measure_of_time() -> None:
     """After a crash the next grant comes within a validity and the drift allowance, and a bit."""
     from lockref.lab.loading import load_provider
+    from reports.checks.summary import Summary
 
-    batch = simulate_many(load_scenario("e03"), load_provider("hardened"), range(1, 9))
-    measures = measure(batch.events, batch.runs)
     texts = ["wait.max < 30s", "hold.max < 9s", "handoff.max < 2s", "handoff_after_death.max < 13s"]
-    kept = check_thresholds(texts, calls=measures.calls, handoffs=measures.handoffs)
-    assert [each.verdict for each in kept] == ["held"] * 4, [str(each) for each in kept]
+    scenario = load_scenario("e03").demanding(texts)
+    batch = simulate_many(scenario, load_provider("hardened"), range(1, 9))
+    kept = Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs).thresholds
+    assert [each.verdict for _, each in kept] == ["held"] * 4, [str(each) for _, each in kept]
 
 
 @pytest.mark.parametrize(
     ("limit_s", "late_s", "verdict"), [(4, 0, "violated"), (4, 2, "inconclusive"), (2, 2, "violated"), (5, 2, "held")]
 )
 def test_a_limit_is_not_broken_by_a_late_machine(limit_s: int, late_s: int, verdict: str) -> None:
-    """Waits and hand-offs of 5 s, of which 2 s may be the machine's: only what is left can break a limit."""
-    for measure_name in ("wait", "handoff"):
-        (kept,) = check_thresholds([f"{measure_name}.max <= {limit_s}s"], **tables([5.0], [5.0], late_s=late_s))
-        assert kept.verdict == verdict
-        assert kept.measured_ns == 5 * S, "the figure is told as it was measured"
-        assert ("a late machine may be 2.000 s" in str(kept)) == (verdict == "inconclusive")
+    """Waits of 5 s, of which 2 s may be the machine's: only what is left can break a limit."""
+    kept = judged_threshold(f"wait.max <= {limit_s}s", samples([5.0], late_s=late_s))
+    assert kept.verdict == verdict
+    assert kept.measured == 5 * S, "the figure is told as it was measured"
+    assert ("a late machine may be 2.000 s" in str(kept)) == (verdict == "inconclusive")
+
+
+def test_parties_are_limited_each_by_itself_and_counted_in_any_order() -> None:
+    """A figure of one lock says nothing of another one; the worst sample is that of the lower run."""
+    parts = []
+    for party, values in ((("s", "a"), [3.0]), (("s", "b"), [9.0]), (("s", "a"), [1.0, 3.0])):
+        counts = Counts()
+        counts.limits[party, "wait < 2s"] = samples(values)
+        parts.append(counts)
+    for order in (parts, parts[::-1]):
+        total = Counts()
+        for part in order:
+            copy = Counts()
+            copy.add_counts(part)
+            total.add_counts(copy)
+        told = {party: (kept.samples, str(kept)) for party, kept in total.thresholds}
+        assert told[("s", "a")] == (3, "wait < 2s: 3.000 s over 3 samples; worst 3.000 s: n1, run 1")
+        assert told[("s", "b")][0] == 1
+        assert decide(total).liveness == "violated"
+
+
+def sampled(history: History, measure: str) -> list[tuple[Any, ...]]:
+    """value, client, lock and instant of each sample of a measure."""
+    unit = {"a d": "s", "a n": "", "a s": "B"}[MEASURES[measure][:3]]
+    history.run["thresholds"] = [f"{measure} < 1{unit}"]
+    rows = judge(*tables(history)).threshold_samples.to_pylist()
+    assert {row["measure"] for row in rows} <= {measure}
+    return [(row["value"], row["client"], row["lock"], row["at_ns"]) for row in rows]
+
+
+def test_nothing_is_measured_unasked() -> None:
+    """Bounds are off unless a run demands them."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2)
+    assert len(judge(*tables(h)).threshold_samples) == 0
+
+
+def test_requests_per_grant_counts_all_that_a_grant_cost() -> None:
+    """From the grant before on, by whatever client and about whatever object; the rest counts for the last grant."""
+    h = History()
+    first = h.granted("n1", call=0, sent=1, applied=2, returned=3, token=1)
+    h.read("n2", 4)
+    h.released(first, call=5, applied=5, returned=5)
+    h.event(Kind.SENT, 6, "n2", op=Op.READ, request=h.number(), lock="fence")
+    h.granted("n2", call=4, sent=7, applied=8, returned=9, token=2)
+    h.read("n1", 10)
+    h.read("n1", 11)
+    assert [row[:3] for row in sampled(h, "requests_per_grant")] == [(1, "n1", h.lock), (6, "n2", h.lock)]
+
+
+def test_early_denial_is_measured_by_the_callers_clock() -> None:
+    """A no after 10 s of 40 s is 30 s early; one after 41 s is none, nor one of `try_lock` or of the run's end."""
+    h = History()
+    for node, begun, over, timeout in (("n1", 0, 10, 40), ("n2", 0, 41, 40), ("n3", 0, 1, None)):
+        request = h.call(node, Op.ACQUIRE, begun * S, timeout_ns=timeout and timeout * S)
+        h.returns(node, Op.ACQUIRE, over * S, request, Outcome.PRECONDITION_FAILED)
+    cut = h.call("n4", Op.ACQUIRE, 0, timeout_ns=40 * S)
+    h.event(Kind.RETURN, S, "n4", op=Op.ACQUIRE, request=cut, outcome=Outcome.PRECONDITION_FAILED,
+            detail=detail(cut_short=True))  # fmt: skip
+    assert sampled(h, "early_denial") == [(30 * S, "n1", h.lock, 10 * S), (0, "n2", h.lock, 41 * S)]
+
+
+def test_a_drought_spans_the_calls_of_one_client_and_a_standstill_those_of_all() -> None:
+    """n2 asks from 4 to 30 in two calls; in that time n1 was granted the lock once, so the lock stood still less."""
+    h = timed(think_ns=100, validity_ns=1000)
+    first = h.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=1000)
+    h.fails("n2", call=4, returned=10)
+    h.released(first, call=11, applied=12, returned=13)
+    again = h.granted("n1", call=14, sent=15, applied=16, returned=17, token=2, valid_for=1000)
+    h.released(again, call=18, applied=19, returned=20)
+    h.granted("n2", call=12, sent=28, applied=29, returned=30, token=3)
+    assert sorted(sampled(h, "drought")) == sorted(
+        [(3, "n1", h.lock, 3), (3, "n1", h.lock, 17), (26, "n2", h.lock, 30)]
+    )
+    assert sorted(sampled(h, "standstill")) == sorted(
+        [(3, "n1", h.lock, 3), (13, "n1", h.lock, 17), (13, "n2", h.lock, 30)]
+    )
+
+
+def test_objects_left_are_those_that_a_client_wrote_and_nobody_deleted() -> None:
+    """The lock's record stays, a waiter's mark is deleted, and what an operator put there is not the lock's."""
+    h = History()
+    h.granted("n1", call=0, sent=1, applied=2, returned=3, token=1)
+    h.operator(Op.WRITE, 4)
+    for at, op, key in ((5, Op.WRITE, "mark-1"), (7, Op.WRITE, "mark-2"), (9, Op.DELETE, "mark-1")):
+        request = h.number()
+        h.event(Kind.SENT, at, "n2", op=op, request=request, lock=key)
+        h.event(Kind.APPLIED, at, "n2", op=op, request=request, lock=key, outcome=Outcome.APPLIED)
+        h.event(Kind.REPLIED, at + 1, "n2", op=op, request=request, lock=key, outcome=Outcome.APPLIED)
+    assert sampled(h, "objects_left") == [(2, "n2", "mark-2", 7)]
+
+
+@pytest.mark.parametrize(("version", "left"), [("v9", 1), ("", 0)])
+def test_what_nobody_answered_is_known_by_a_later_look(version: str, left: int) -> None:
+    """In a real run only answers tell what landed: a write without one counts once somebody has read it."""
+    h = History(is_simulated=False)
+    for at, op, outcome in ((1, Op.WRITE, Outcome.APPLIED), (3, Op.DELETE, Outcome.AMBIGUOUS)):
+        request = h.number()
+        h.event(Kind.SENT, at, "n1", op=op, request=request, lock="k")
+        h.event(Kind.REPLIED, at + 1, "n1", op=op, request=request, lock="k", outcome=outcome)
+    h.call("n1", Op.ACQUIRE, 0)
+    request = h.number()
+    h.event(Kind.SENT, 5, "n2", op=Op.READ, request=request, lock="k")
+    h.event(Kind.REPLIED, 6, "n2", op=Op.READ, request=request, lock="k", outcome=Outcome.APPLIED, version=version)
+    assert [value for value, *_ in sampled(h, "objects_left")] == [left]
+
+
+def test_a_record_grows_by_what_its_longest_body_has_more_than_its_first() -> None:
+    """A refused body is none; each object is measured by itself."""
+    h = History()
+    rows = ((1, "k", 100, True), (2, "k", 90, True), (3, "k", 900, False), (4, "k", 140, True), (5, "x", 7, True))
+    for at, key, length, lands in rows:
+        request, outcome = h.number(), Outcome.APPLIED if lands else Outcome.PRECONDITION_FAILED
+        h.event(Kind.SENT, at, "n1", op=Op.WRITE, request=request, lock=key, detail=detail(bytes=length))
+        h.event(Kind.APPLIED, at, "n1", op=Op.WRITE, request=request, lock=key, outcome=outcome)
+    assert sampled(h, "record_growth") == [(40, "n1", "k", 4), (0, "n1", "x", 5)]
+
+
+def test_tasks_left_are_told_by_name() -> None:
+    """The runs table counts them, where somebody has counted."""
+    assert sampled(History(run={"tasks_left": ["n2/beat", "n1/beat"]}), "tasks_left")[0][:2] == (2, "n1/beat")
+    assert sampled(History(run={"tasks_left": []}), "tasks_left")[0][:2] == (0, None)
+    assert sampled(History(), "tasks_left") == []

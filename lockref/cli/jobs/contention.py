@@ -34,13 +34,14 @@ def contend(
     via: str,
     fingerprint: Path | None,
     unsafe_store: bool,
+    demands: tuple[str, ...],
     allowed: Sequence[int],
 ) -> int:
     """Run the scenario on each server or store, judge the runs, and store the results. Returns the exit code.
 
     contenders, for_ns, processes: None for the scenario's own value. via: `native` or `docker`. fingerprint: of the
-    store, which is then not measured. unsafe_store: use a store that ignores conditions. allowed: exit codes that count
-    as success.
+    store, which is then not measured. unsafe_store: use a store that ignores conditions. demands: further thresholds.
+    allowed: exit codes that count as success.
     Errors: those of `contend_on`, if nothing was judged before the error; KeyboardInterrupt after Ctrl-C.
     """
     for backend in backends:
@@ -48,10 +49,18 @@ def contend(
     if fingerprint is not None and len(backends) > 1:
         raise ConfigError("--fingerprint is about one store; name one --backend")
     admission = Admission.by(fingerprint, allows_unsafe=unsafe_store)
-    loaded = load_scenario(scenario)
+    loaded = load_scenario(scenario).demanding(demands)
     spec = load_provider(provider)
     lasting = None if for_ns is None else f"{for_ns / NS_PER_S:g}s"
-    about = provenance({"scenario": scenario, "provider": provider, "backends": list(backends), "for": lasting})
+    about = provenance(
+        {
+            "scenario": scenario,
+            "provider": provider,
+            "backends": list(backends),
+            "for": lasting,
+            "demands": list(demands),
+        }
+    )
     all_results: list[Results] = []
     failed: LockrefError | None = None
     with begin_run("bench", about) as folder:

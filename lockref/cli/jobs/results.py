@@ -14,7 +14,7 @@ import click
 from lockref.cli.jobs.console import Console, printable
 from lockref.history import history_digest
 from lockref.words import counted
-from reports.account import add_thresholds, check_line, judged_history, summarised_results, write_run
+from reports.account import check_line, judged_history, summarised_results, write_run
 from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of, gate, worst
 from reports.formats.github import annotation_lines
@@ -22,7 +22,6 @@ from reports.formats.results import Results
 from reports.formats.terminal import result_lines
 from reports.formats.text import outgoing
 from scenarios.checkpoint import seeds_in
-from scenarios.definition.kept_thresholds import judged_thresholds
 from scenarios.runs import RunFolder, end_of, provenance
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ def campaign_results(campaign: CampaignResult, failures: FailureStore, *, about:
         provenance={**about, "digest": campaign.digest},
         store_failure=failures.store,
     )
-    add_thresholds(results, judged_thresholds(campaign.scenario.thresholds, *campaign.kept))
     results.notices += campaign.notices
     return results
 
@@ -70,7 +68,6 @@ def contention_results(
     )
     results.capabilities = done.capabilities
     results.notices += done.store_notices
-    add_thresholds(results, done.limits)
     results.notices += done.run_notices
     write_run(folder.path, outcome.events, outcome.runs, results, allowed=allowed)
     return _told(console, results, folder, is_interrupted=outcome.is_interrupted)

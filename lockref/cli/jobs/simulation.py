@@ -45,6 +45,7 @@ def simulate(
     check_determinism: bool,
     keep_runs: int,
     resume: bool,
+    demands: tuple[str, ...],
     allowed: Sequence[int],
 ) -> int:
     """Run each scenario over its seeds under one lock, judge the runs, and store the results. Returns the exit code.
@@ -52,11 +53,12 @@ def simulate(
     scenarios: files, or names of the catalogue. take_all: the whole catalogue; each scenario demands what a lock can
     keep there. seeds: default the scenario's pinned seed, else 1 to 200. processes: None for one on each core, where
     that is faster. max_time: seconds after which no further batch of seeds begins. keep_runs: histories to keep.
-    resume: go on with the unfinished run of the same command. allowed: exit codes that count as success.
+    resume: go on with the unfinished run of the same command. demands: further thresholds of every scenario.
+    allowed: exit codes that count as success.
     Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when the finished
     seeds are stored.
     """
-    loaded = _chosen(scenarios, take_all=take_all)
+    loaded = {name: each.demanding(demands) for name, each in _chosen(scenarios, take_all=take_all).items()}
     spec = load_provider(provider)
     sources = Sources.of(spec)
     about = provenance(
@@ -66,6 +68,7 @@ def simulate(
             "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
             "keep": keep_runs,
             "check_determinism": check_determinism,
+            "demands": list(demands),
         }
     )
     errors: dict[str, LockrefError] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lockref.cli.jobs.results import begin_run, conclude, wire_results
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
+from reports.checks.thresholds.limits import NEED_CALLS, parse_threshold
 from scenarios.backends import require_known
 from scenarios.definition.load import load_scenario
 from scenarios.runs import provenance
@@ -40,6 +41,7 @@ def watch(
     is_tls: bool,
     is_shown: bool,
     output: Path | None,
+    demands: tuple[str, ...],
     allowed: Sequence[int],
 ) -> int:
     """Start the program once for each client, judge its requests, and store the results. Returns the exit code.
@@ -51,6 +53,9 @@ def watch(
     require_known(backend)
     if output is not None and output.exists():
         raise ConfigError(f"--output {output} exists already; name a new folder")
+    for text in demands:
+        if parse_threshold(text).measure in NEED_CALLS:
+            raise ConfigError(f"--demand {text!r}: requests on the wire do not show the calls of a program")
     settings = WireSettings(
         argv=find_program(program),
         clients=clients,
@@ -66,11 +71,19 @@ def watch(
         seed=seed,
         is_shown=is_shown,
         is_tls=is_tls,
+        demands=demands,
     )
     # The program's arguments stay out of every file: they may hold secrets.
     name, lasting = Path(settings.argv[0]).name, f"{lasting_ns / NS_PER_S:g}s"
     about = provenance(
-        {"plan": plan, "clients": clients, "protects": list(protects), "decoder": decoder, "for": lasting}
+        {
+            "plan": plan,
+            "clients": clients,
+            "protects": list(protects),
+            "decoder": decoder,
+            "for": lasting,
+            "demands": list(demands),
+        }
     )
     about["command"] = f"lockref wire … -- {name} …"
     with begin_run("wire", about) as folder:

@@ -23,7 +23,7 @@ from lockref.claims import NO_LEASE
 from lockref.words import ABSENT, Op, Outcome
 from reports.checks.clauses.gaps import gap_rulings, runs_with
 from reports.checks.clauses.loss_notice import check_loss_notices, was_asked
-from reports.checks.clauses.waiting import crash_after, unserved_waits
+from reports.checks.clauses.waiting import crash_after, over_ns_of, unserved_waits
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
@@ -47,7 +47,7 @@ NOBODY_TO_TELL = "no client with a grant was asked whether it still held the loc
 def check_liveness(case: Case) -> list[Ruling]:
     """L1 to L6, in order."""
     bounds = Bounds(case)
-    over_ns = _over_ns(case)
+    over_ns = over_ns_of(case)
     waits = find_waits(case, bounds, over_ns)
     gaps = gap_rulings(case, bounds, waits)
     orphans, hidden_ends = _check_no_orphans(case, bounds)
@@ -153,19 +153,6 @@ def _longest_each(waits: Waits, found: list[tuple[int, int, int]]) -> list[tuple
         if call not in longest or each[2] - each[1] > longest[call][2] - longest[call][1]:
             longest[call] = each
     return [longest[call] for call in sorted(longest)]
-
-
-def _over_ns(case: Case) -> Ints:
-    """Per operation: when it was over: its return, or for an open one its node's crash or the run's end."""
-    operations = case.operations
-    until = case.end_ns[operations.run].copy()
-    open_calls = np.flatnonzero(operations.return_row < 0)
-    for call in open_calls.tolist():
-        died = crash_after(case, call)
-        if died is not None:
-            until[call] = died
-    over: Ints = np.where(operations.return_row >= 0, operations.return_at_ns, until)
-    return over
 
 
 def _check_calls_end(case: Case, bounds: Bounds) -> Violations:

@@ -133,3 +133,16 @@ def crash_after(case: Case, call: int) -> int | None:
     run, node = int(operations.run[call]), int(operations.node[call])
     crashed = case.disturbances.crashed_ns(run, node, after_row=int(operations.call_row[call]))
     return None if crashed == FOREVER else crashed
+
+
+def over_ns_of(case: Case) -> Ints:
+    """Per operation: when it was over: its return, or for an open one its node's crash or the run's end."""
+    operations = case.operations
+    until = case.end_ns[operations.run].copy()
+    open_calls = np.flatnonzero(operations.return_row < 0)
+    for call in open_calls.tolist():
+        died = crash_after(case, call)
+        if died is not None:
+            until[call] = died
+    over: Ints = np.where(operations.return_row >= 0, operations.return_at_ns, until)
+    return over

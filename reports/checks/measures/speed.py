@@ -28,6 +28,7 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints
 from reports.checks.facts.segments import is_first
 from reports.checks.facts.surroundings.store_answers import StoreAnswers
+from reports.checks.measures.droughts import droughts
 from reports.checks.measures.handoff import handoffs_table
 
 MAIN_TASK: Final = "main"
@@ -152,11 +153,9 @@ def _quantiles(name: str, samples: Ints) -> dict[str, int | None]:
 
 
 def _per_client(case: Case, asked: Ints, end_ns: int) -> list[dict[str, Any]]:
-    """Every client that asked, by name: calls, grants, its longest wait, its longest drought.
+    """Every client that asked, by name: calls, grants, its longest wait, its longest drought (`measures.droughts`).
 
-    A wait is one call, granted or not; an open one lasts to the end. A drought
-    may span several calls: from the first one after a grant, or of all, until
-    the next grant, or until the last answer where there is none.
+    A wait is one call, granted or not; an open one lasts to the end.
     """
     operations, events = case.operations, case.events
     client = events.client_key(operations.node[asked], operations.task[asked])
@@ -166,13 +165,9 @@ def _per_client(case: Case, asked: Ints, end_ns: int) -> list[dict[str, Any]]:
     end = np.where(operations.return_row[calls] >= 0, operations.return_at_ns[calls], end_ns)
     granted = operations.is_granted[calls]
     starts = np.flatnonzero(is_first(client))
-    # A drought ends with a grant; the next call, or the next client, begins another.
-    opens = is_first(client)
-    opens[1:] |= granted[:-1]
-    first = np.flatnonzero(opens)
-    last = np.append(first[1:], len(calls)) - 1
+    found = droughts(case, calls, end)
     drought = np.zeros(len(calls), dtype=np.int64)
-    drought[first] = end[last] - begin[first]
+    drought[found.first] = found.over_ns - begin[found.first]
     columns = (
         np.diff(np.append(starts, len(calls))),
         np.add.reduceat(granted.astype(np.int64), starts),

@@ -72,6 +72,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     end_with_parent(parent)
     runtime = ThreadRuntime()
     recorder = SpoolRecorder(spool, part)
+    recorder.is_detailed = job.scenario.needs_detail
     host = HostWatch(runtime)
     threads: ClientThreads | NodeTask
     if job.node is None:
@@ -97,7 +98,8 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     except LockrefError as error:
         control.send((type(error), str(error)))
         return
-    control.send((unfinished, threads.request_timeout_ns, host.late_ns))
+    left = threads.tasks_left() if isinstance(threads, ClientThreads) else ()
+    control.send((unfinished, threads.request_timeout_ns, host.late_ns, left))
 
 
 def _stderr_file(spool: Path, part: int) -> Path:
@@ -140,7 +142,8 @@ class LostWorker:
 class Reports:
     """What the workers of a run reported, together. cut_ns: when Ctrl-C came, while all of them still recorded.
 
-    host_late_ns: by how much the machine woke a thread of theirs too late, at its worst.
+    host_late_ns: by how much the machine woke a thread of theirs too late, at its worst. tasks_left: `NODE/TASK` of the
+    tasks of locks that still ran after all had been closed.
     """
 
     unfinished: list[str] = field(default_factory=list)
@@ -148,6 +151,12 @@ class Reports:
     host_late_ns: int = 0
     cut_ns: int | None = None
     lost: list[LostWorker] = field(default_factory=list)
+    tasks_left: list[str] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Every process has said what there was to say."""
+        return self.cut_ns is None and not self.unfinished and not self.lost
 
 
 class Workers:
@@ -345,6 +354,7 @@ class Workers:
         if self._injection is None:
             # A process that the plan may stop measures the plan.
             reports.host_late_ns = max(reports.host_late_ns, message[2])
+            reports.tasks_left += message[3]
 
     def _end_nodes(self, numbers: Sequence[int]) -> None:
         """Tell the nodes that the clients have ended, and wait for them. Errors: what one of them raised."""
