@@ -15,27 +15,29 @@ with a single thread, it is right, and covers the death of the guard itself.
 
 from __future__ import annotations
 
-import ctypes
+import functools
 import os
+import runpy
 import select
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+PARENT_DEATH = Path(__file__).parents[1] / "worlds" / "processes" / "parent_death.py"
+"""By its file: this script has none of the project's folders on its path, and the package would load the whole lab."""
+
 _LOOK_EVERY_S = 0.2
 STOP = b"."
 
 
-def _die_with_guard() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def main(folder: str, argv: list[str]) -> int:
     """Run `argv` until it ends, our parent says so, or our parent ends."""
-    server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, preexec_fn=_die_with_guard)
+    die_with_parent = runpy.run_path(str(PARENT_DEATH))["die_with_parent"]
+    server = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, preexec_fn=functools.partial(die_with_parent, os.getpid())
+    )
     while server.poll() is None:
         readable, _, _ = select.select([0], [], [], _LOOK_EVERY_S)
         if readable:

@@ -89,6 +89,12 @@ def test_rooms_import_only_what_they_may() -> None:
     assert wrong == []
 
 
+def test_one_module_ends_a_process_with_its_parent() -> None:
+    """The rule about threads and the race with a parent that has ended already are written once."""
+    found = [module for module, path in MODULES.items() if "_PR_SET_PDEATHSIG =" in path.read_text(encoding="utf-8")]
+    assert found == ["scenarios.worlds.processes.parent_death"]
+
+
 def test_reports_know_the_history_record_alone() -> None:
     """The judge and the pages read histories: no lock, no store, no recorder."""
     wrong = [

@@ -12,23 +12,28 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
+import runpy
 import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+PARENT_DEATH = Path(__file__).parents[2] / "worlds" / "processes" / "parent_death.py"
+"""By its file: this script has none of the project's folders on its path, and the package would load the whole lab."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_EVERY_S = 0.02
 NOT_FOUND = 127
 NOT_STARTED = 126
 
 
-def _on_linux(option: int, value: int) -> None:
+def _adopt_orphans() -> None:
+    """From now on the orphans below this process become its children, where the system has that."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _descendants(pid: int) -> list[int]:
@@ -55,7 +60,8 @@ def _kill_all(program: subprocess.Popen[bytes]) -> None:
 
 def main(argv: list[str], *, is_shown: bool) -> int:
     """Run the program until it ends or our parent does. is_shown: its output goes to our standard error."""
-    _on_linux(_PR_SET_CHILD_SUBREAPER, 1)
+    _adopt_orphans()
+    die_with_parent = runpy.run_path(str(PARENT_DEATH))["die_with_parent"]
     output = sys.stderr.fileno() if is_shown else subprocess.DEVNULL
     try:
         program = subprocess.Popen(
@@ -64,7 +70,7 @@ def main(argv: list[str], *, is_shown: bool) -> int:
             stdout=output,
             stderr=output,
             process_group=0,
-            preexec_fn=lambda: _on_linux(_PR_SET_PDEATHSIG, signal.SIGKILL),
+            preexec_fn=functools.partial(die_with_parent, os.getpid()),
         )
     except OSError as error:
         os.write(1, f"ended {NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED}\n".encode())

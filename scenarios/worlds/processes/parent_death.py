@@ -4,7 +4,9 @@ The signal comes when the *thread* ends that started the process, so it is right
 a process with a single thread. Other systems have nothing like it: there a thread or a pipe must do (`orphans.py`), and
 a process that hangs in C code outlives a parent that is killed.
 
-With nothing but the standard library: scripts that run apart from this project import it, too.
+With nothing but the standard library: scripts that run apart from this project load it by its file, too. Only the
+programs that run in the Python of a lock of somebody else (`tests/evidence/delta`) have a line of their own: they know
+nothing of where this project lies.
 """
 
 from __future__ import annotations
