@@ -12,18 +12,39 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
 PREFIX = "lockref_file"
 
 
+class StuckImport(BaseException):
+    """Interrupts the import of a module that does not end. Not an Exception, so that few modules catch it."""
+
+
+def _unwatched(_what: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+_watch: Callable[[str], AbstractContextManager[None]] = _unwatched
+
+
+def watch_imports(by: Callable[[str], AbstractContextManager[None]]) -> None:
+    """From now on imports of users' modules happen inside what `by` makes of a word about each.
+
+    It may raise `StuckImport` in them, with the words that follow the name of the module.
+    """
+    global _watch
+    _watch = by
+
+
 def module_from_file(path: Path) -> ModuleType:
     """The module of a `.py` file, executed if this process has not done so yet.
 
-    Errors: OSError for a file that cannot be read, and whatever its code raises; then the next call executes it again.
+    Errors: OSError for a file that cannot be read, StuckImport, and whatever its code raises; then the next call
+    executes it again.
     """
     path = path.resolve()
     # A file that was edited since is another module: an editor's session loads it again.
@@ -38,7 +59,7 @@ def module_from_file(path: Path) -> ModuleType:
     # Registered before it runs: dataclasses look their own module up.
     sys.modules[name] = module
     try:
-        with importable(path.parent):
+        with importable(path.parent, path.name):
             # The loader would take byte code of the former text if the file was edited within a second to equal length.
             exec(compile(source, str(path), "exec"), module.__dict__)
     except BaseException:
@@ -48,9 +69,10 @@ def module_from_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def importable(folder: Path) -> Iterator[None]:
-    """For the length of the block a module may import its neighbours, as a script could.
+def importable(folder: Path, what: str) -> Iterator[None]:
+    """For the length of the block a module may import its neighbours, as a script could, and is watched.
 
+    what: is imported.
     What is printed meanwhile goes to standard error, because standard output is the command's own.
     """
     folder = folder.resolve()
@@ -59,7 +81,7 @@ def importable(folder: Path) -> Iterator[None]:
     importlib.invalidate_caches()
     sys.path.insert(0, entry)
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), _watch(f"the import of {what}"):
             yield
     finally:
         if entry in sys.path:

@@ -19,9 +19,11 @@ import click
 
 import lockref
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError, did_you_mean
+from lockref.foreign_modules import watch_imports
 from lockref.temporary_folders import sweep
 from scenarios import interrupts
 from scenarios.supervised import supervised
+from scenarios.worlds.processes.import_watch import ends_stuck_import
 
 # Name -> (module, one line for --help). The line is here so that listing the
 # commands imports none of them.
@@ -44,8 +46,9 @@ COMMANDS = {
     "providers": ("providers", "List the locks that can be put to the test."),
 }
 
-_RUN_LOCKS = ("sim", "replay", "bench", "evaluate", "scenario", "cluster")
-"""Commands in whose own process a lock under test runs, and which it can end. `wire` starts its program apart."""
+_WATCHED = ("sim", "replay", "bench", "evaluate", "scenario", "cluster", "report")
+"""Commands in whose own process a lock under test or a JVM runs, which can end it or hold it up. `wire` starts its
+program apart."""
 
 _MACHINE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 """What the machine refuses us, wherever it does: the environment's fault (exit 5), none of ours."""
@@ -133,6 +136,7 @@ def _defect(error: Exception) -> int:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
+    watch_imports(ends_stuck_import)
     try:
         with interrupts.remembered():
             result = cli.main(args=arguments, prog_name="lockref", standalone_mode=False)
@@ -164,6 +168,6 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def main() -> None:
-    """The console script. A command that runs a stranger's lock in its own process is watched from outside."""
+    """The console script. A command that a stranger's lock or a JVM can hold up is watched from outside."""
     command = next((word for word in sys.argv[1:] if word in COMMANDS), "")
-    sys.exit(supervised(run, _say) if command in _RUN_LOCKS else run())
+    sys.exit(supervised(run, _say) if command in _WATCHED else run())

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lockref.errors import ConfigError, did_you_mean
-from lockref.foreign_modules import module_from_file
+from lockref.foreign_modules import StuckImport, module_from_file
 
 RING_POINTS: Final = 100
 
@@ -187,6 +187,8 @@ def load(name: str) -> Rebalancer:
         module = _module(place)
     except (ImportError, OSError, SyntaxError) as error:
         raise ConfigError(f"rebalancer {name!r}: {place!r} cannot be loaded: {error}") from error
+    except StuckImport as error:
+        raise ConfigError(f"rebalancer {name!r}: the import of {place} {error}") from error
     except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
         words = f"{type(error).__name__}: {error}"
         raise ConfigError(f"rebalancer {name!r}: {place!r} cannot be loaded: it raised {words}") from error

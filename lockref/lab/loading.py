@@ -41,7 +41,7 @@ from typing import Any
 
 from lockref.claims import refusal
 from lockref.errors import ConfigError, did_you_mean
-from lockref.foreign_modules import importable, module_from_file
+from lockref.foreign_modules import StuckImport, importable, module_from_file
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
 from lockref.provider import (
     DEFAULT_LOCK_KEY,
@@ -268,7 +268,7 @@ def _builder(made: type) -> Callable[[LockContext], Any]:
 
 def _module_by_name(source: str, whose: str) -> ModuleType:
     try:
-        with importable(Path.cwd()):
+        with importable(Path.cwd(), source):
             return importlib.import_module(source)
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
@@ -277,6 +277,8 @@ def _module_by_name(source: str, whose: str) -> ModuleType:
                 f"{did_you_mean(error.name, _modules_beside(error.name))}"
             ) from error
         raise ConfigError(f"{whose}: its module needs {error.name!r}, which is not installed") from error
+    except StuckImport as error:
+        raise ConfigError(f"{whose}: the import of {source} {error}") from error
     except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
         raise ConfigError(f"{whose}: its module fails to import: {_one_line(error)}") from error
 
@@ -297,6 +299,8 @@ def _module_from_file(path: Path, whose: str) -> ModuleType:
         raise ConfigError(f"{whose}: {path.name} is not a Python file (.py)")
     try:
         return module_from_file(path)
+    except StuckImport as error:
+        raise ConfigError(f"{whose}: the import of {path.name} {error}") from error
     except (Exception, SystemExit) as error:  # A stranger's module may raise anything while it is imported.
         raise ConfigError(f"{whose}: {path.name} fails to import: {_one_line(error)}") from error
 

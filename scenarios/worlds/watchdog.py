@@ -20,7 +20,7 @@ from types import FrameType
 from lockref.errors import ConfigError
 from scenarios.supervised import end_process, tell_exit_code
 from scenarios.worlds.processes import beat
-from scenarios.worlds.processes.stuck_line import stuck_line
+from scenarios.worlds.processes.stuck_line import place_of
 from sim.kernel.kernel import Kernel
 
 TICK_S = beat.BEAT_CPU_S
@@ -31,19 +31,6 @@ _INTERRUPTS_MAX = 3
 
 class StuckError(BaseException):
     """Interrupts a step that does not end. Not an Exception, so that few locks catch it."""
-
-
-def _place(innermost: FrameType) -> str:
-    """The lock's own line, or the innermost one where no frame is the lock's."""
-
-    def frames() -> Iterator[tuple[str, int, str]]:
-        frame: FrameType | None = innermost
-        while frame is not None:
-            yield frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname
-            frame = frame.f_back
-
-    path, line, name = next(frames())
-    return f" in {stuck_line(frames()) or f'{path}:{line} ({name})'}"
 
 
 @contextmanager
@@ -64,7 +51,7 @@ def ends_stuck_steps(kernel: Kernel, name: str, where: str) -> Iterator[None]:
             seen, interrupts = kernel.events, 0
             return
         interrupts += 1
-        place = "" if frame is None else _place(frame)
+        place = "" if frame is None else place_of(frame)
         message = (
             f"provider {name!r}: task {kernel.current.label()!r} has run for {TICK_S:g} s of processor time and more "
             f"without waiting{place}; a loop must wait with runtime.sleep or an event"

@@ -7,9 +7,8 @@ import sys
 from types import FrameType
 
 import lockref.runtime
-from scenarios.worlds import watchdog
 from scenarios.worlds.processes import beat
-from scenarios.worlds.processes.stuck_line import stuck_line
+from scenarios.worlds.processes.stuck_line import place_of, stuck_line
 
 
 def test_the_line_is_the_lock_s_own_and_not_the_library_s() -> None:
@@ -31,7 +30,7 @@ def test_both_watchers_name_one_line() -> None:
             while at is not None:
                 dump.append(f'  File "{at.f_code.co_filename}", line {at.f_lineno} in {at.f_code.co_name}')
                 at = at.f_back
-            told.append((watchdog._place(frame), beat._place("\n".join(dump))))
+            told.append((place_of(frame), beat._place("\n".join(dump))))
 
     before = sys.getprofile()
     sys.setprofile(look)

@@ -1,14 +1,15 @@
 """The line of a lock at which a process hangs, found in one way by both watchers.
 
-The watchdog inside a process (`scenarios.worlds.watchdog`) has its frames, the watcher outside (`beat`) the text of
+The watchdogs inside a process (`scenarios.worlds.watchdog`, `import_watch`) have its frames, the watcher outside (`beat`) the text of
 `faulthandler`. Both bring them here as rows, innermost first, so that one hang has one name.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 _OURS: Final = ("sim", "scenarios", "lockref")
@@ -26,6 +27,19 @@ def stuck_line(frames: Iterable[tuple[str, int, str]]) -> str:
         if not _is_known(path):
             return f"{path}:{line} ({name})"
     return ""
+
+
+def place_of(innermost: FrameType) -> str:
+    """` in FILE:LINE (NAME)`: the lock's own line, or the innermost one where no frame is the lock's."""
+
+    def frames() -> Iterator[tuple[str, int, str]]:
+        frame: FrameType | None = innermost
+        while frame is not None:
+            yield frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname
+            frame = frame.f_back
+
+    path, line, name = next(frames())
+    return f" in {stuck_line(frames()) or f'{path}:{line} ({name})'}"
 
 
 def _is_known(path: str) -> bool:
