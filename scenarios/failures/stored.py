@@ -18,6 +18,7 @@ import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -173,7 +174,7 @@ class FailureStore:
         A Ctrl-C ends the shrinking, of this failure and of later ones, and is not raised here: what was found is kept
         as it was found. Whoever goes on afterwards asks `interrupts.was_heard`.
         """
-        resolved = self._scenario.model_dump(mode="json", by_alias=True)
+        resolved = _without_folders(self._scenario)
         identity = self._identity(finding, resolved, outcome.plan)
         planned = {fault.id: fault for fault in outcome.plan.faults}
         shrunk = None
@@ -267,6 +268,19 @@ def _without_folder(reference: str) -> str:
     if not (colon and source.endswith(".py")):
         return reference
     return f"{Path(os.path.relpath(source)).as_posix()}:{attribute}"
+
+
+def _without_folders(scenario: Scenario) -> dict[str, object]:
+    """A scenario as it is stored: locks, programs and rules that it names by an absolute path, by a path from here."""
+    resolved: dict[str, object] = scenario.model_dump(mode="json", by_alias=True)
+    for place, reference in foreign_code(scenario):
+        if Path(reference.rpartition(":")[0]).is_absolute():
+            *folder, name = place
+            part: Any = resolved
+            for key in folder:
+                part = part[key]
+            part[name] = _without_folder(reference)
+    return resolved
 
 
 def _fault_notes(faults: Sequence[str]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.lab.loading import is_installed_code
+from scenarios.definition.load import catalogue
 
 LOCK = """
 import pathlib
@@ -76,6 +77,19 @@ def test_a_failure_names_no_folder_of_its_machine_and_works_elsewhere(folder, tm
     assert run(["replay", "sent.json", "--trust"]) == 2
     assert "--provider names the lock where it is now" in capsys.readouterr().err
     assert run(["replay", "sent.json", "--provider", "locks/lock.py:Mine"]) == 1
+
+
+def test_a_lock_within_a_scenario_is_stored_without_its_folder_too(folder, tmp_path, briefly_shrunk):
+    """A user may name it by an absolute path; the failure is replayed where the folder has been moved to."""
+    text = next(path for path in catalogue() if path.stem == "e08-paused-holder").read_text()
+    (folder / "mixed.yaml").write_text(f"{text}\nproviders: {{n1: '{folder}/lock.py:Mine'}}\n")
+    assert run(["-q", "sim", "mixed.yaml", "--provider", "hudi", "--seed", "1", "--jobs", "1"]) == 1
+    files = list((folder / ".lockref" / "failures").glob("*.json"))
+    assert files
+    for file in files:
+        assert json.loads(file.read_text())["scenario"]["providers"] == {"n1": "lock.py:Mine"}
+        assert str(tmp_path) not in file.read_text()
+    assert run(["replay", files[0].stem]) == 1
 
 
 def test_a_stranger_s_failure_is_replayed_without_running_what_it_names(folder, tmp_path, monkeypatch, capsys):
