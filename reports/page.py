@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+ANALYSIS = "analysis"
+"""The folder, beside the page, of what Spark finds and of its own folder while it works."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One section of a page: a run folder and its title.
@@ -72,7 +76,7 @@ def write_report(
     try:
         if without_spark:
             raise CapabilityMissing(without_spark)
-        sections = _analysed(parts, judged, out / "analysis", spark)
+        sections = _analysed(parts, judged, out / ANALYSIS, spark)
     except CapabilityMissing as error:
         sections = [known or _judged_here(part, provenance) for part, known in zip(parts, judged, strict=True)]
         for section in sections:
@@ -88,7 +92,10 @@ def _judged_here(part: Part, provenance: Mapping[str, object]) -> Results:
 def _analysed(
     parts: Sequence[Part], judged: Sequence[Results | None], out: Path, spark: SparkSession | None
 ) -> list[Results]:
-    with _histories(parts) as folders:
+    # Imported here, as reports that use no Spark need none of it.
+    from reports.spark.session import ended_by_signals
+
+    with _histories(parts) as folders, ended_by_signals():
         analysed = analyse_each(
             folders,
             out,

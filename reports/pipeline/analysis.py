@@ -45,6 +45,9 @@ TIMELINES_MAX = 8
 """Failures of one part that get a timeline."""
 LONG_BYTES = 64 << 20
 """From here on, some millions of events, the JVM's second compiler is worth its time."""
+SPARK = "spark"
+"""The folder, below that of the analysis, in which Spark has a folder of its own while it works."""
+
 JOBS_MAX = 4
 """Spark jobs under way at once."""
 
@@ -119,7 +122,7 @@ class _Analysis:
         if spark is None:
             from reports.spark.session import spark_session
 
-            spark = spark_session(out / "spark", is_long=_bytes(sources) > LONG_BYTES)
+            spark = spark_session(out / SPARK, is_long=_bytes(sources) > LONG_BYTES)
         self.spark = spark
         self.sources = sources
         self.out = out

@@ -1,26 +1,32 @@
 """The one Spark session of a process: on loopback, bounded, and tidy.
 
-Every setting is here with its reason. All that Spark writes goes under the
-caller's work folder; all that it listens on is 127.0.0.1. Nothing happens at
-import; a session costs 2 to 10 seconds, so `start_in_background` lets a
-caller begin it before it is needed. A verdict on one run needs none of this.
+Every setting is here with its reason. All that Spark writes goes into a
+folder of its own under the caller's work folder, which is removed with the
+JVM; all that it listens on is 127.0.0.1. Nothing happens at import; a session
+costs 2 to 10 seconds, so `start_in_background` lets a caller begin it before it
+is needed. A verdict on one run needs none of this.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from lockref.errors import CapabilityMissing
 from lockref.java import JavaHome, search_java
+from lockref.temporary_folders import owned_folder
 from reports.spark.home import write_spark_home
 
 if TYPE_CHECKING:
@@ -38,6 +44,10 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent.parent
 
 _starting = threading.Lock()
 _session: SparkSession | None = None
+_folders = contextlib.ExitStack()
+"""The folder of the session, for as long as there is one."""
+_SUBMITS = "org.apache.spark.deploy.SparkSubmit"
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def spark_session(work_dir: Path | str, *, is_long: bool = False) -> SparkSession:
@@ -80,16 +90,75 @@ def stop() -> None:
             gateway.proc.stdin.close()
             gateway.proc.wait(timeout=30)
             SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+        _folders.close()
+
+
+def kill() -> None:
+    """End the JVM of this process at once and unasked, also one that is still starting."""
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            words = child.cmdline()
+            # The launcher is a shell script before it becomes the JVM.
+            if _SUBMITS in words or any(word.endswith("/spark-submit") for word in words):
+                child.kill()
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """In this block Ctrl-C, SIGTERM and SIGHUP first kill the JVM, then do what they would have done.
+
+    The stages of an analysis wait for their jobs on threads of their own, and a process does not end before its
+    threads. pyspark's own answer to Ctrl-C asks the JVM to cancel its jobs, which takes as long as the JVM likes.
+    Does nothing outside the main thread, which alone hears signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[int, Any] = {}
+    is_heard = False
+
+    def kill_first(number: int, frame: FrameType | None) -> None:
+        nonlocal is_heard
+        is_heard = True
+        # The command ends. Every thread that waits for the JVM would tell of that, some by the root logger.
+        logging.disable(logging.CRITICAL)
+        kill()
+        before[number](number, frame)
+
+    for number in _SIGNALS:
+        # A signal that is ignored stays so, and one that ends this process ends the JVM, too: its input closes.
+        if callable(signal.getsignal(number)):
+            before[number] = signal.signal(number, kill_first)
+    try:
+        yield
+    except Exception as error:
+        if is_heard:
+            # A session that was starting cleans up after the signal, in a JVM that is gone.
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _at_exit() -> None:
+    """The JVM of a session that nobody has stopped goes with its process, and its folder with it."""
+    kill()
+    _folders.close()
 
 
 def _start(work_dir: Path, *, is_long: bool) -> SparkSession:
     found = search_java()
     if found.home is None:
         raise CapabilityMissing(f"Spark needs Java; {found.reason}")
-    folder = work_dir.resolve() / "spark"
+    work_dir.mkdir(parents=True, exist_ok=True)
+    _folders.close()
+    folder = _folders.enter_context(owned_folder("spark", within=work_dir.resolve()))
+    atexit.unregister(_at_exit)
+    atexit.register(_at_exit)
     options = () if is_long else _SHORT_OPTIONS
     home = write_spark_home(folder / "home", java=found.home, heap_mb=heap_mb(), options=options)
-    with _environment(_launch_environment(home, found.home)):
+    with _environment(_launch_environment(home, found.home)), _own_handler():
         from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
 
@@ -167,6 +236,17 @@ def _launch_environment(home: Path, java: JavaHome) -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "pyspark-shell",
     }
+
+
+@contextlib.contextmanager
+def _own_handler() -> Iterator[None]:
+    """Put back what Ctrl-C did before: a new session in the main thread lets it ask the JVM (`ended_by_signals`)."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.errors import ConfigError
+from lockref.temporary_folders import sweep
 from reports.history_files import history_folders
-from reports.page import Part, title_of, write_report
+from reports.page import ANALYSIS, Part, title_of, write_report
+from reports.pipeline.analysis import SPARK
 from scenarios.checkpoint import seeds_in
 from scenarios.runs import end_of, open_run, provenance, require_recorded
 
@@ -34,6 +36,8 @@ def _reported(console: Console, run: str, *, out: Path | None, title: str) -> in
     if not parts:
         raise ConfigError(f"{folder.path} holds no history (events.parquet or events.jsonl): nothing to report on")
     target = out or folder.path
+    for line in sweep(target / ANALYSIS / SPARK).lines():
+        console.say(line, style="dim")
     console.step(f"report: {', '.join(part.title for part in parts)}")
     page = write_report(parts, target, title=title or "lockref report", provenance=provenance({"run": run}))
     console.say(f"report   {page}")
