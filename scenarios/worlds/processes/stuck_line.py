@@ -1,7 +1,7 @@
-"""The line of a lock at which a process hangs, found in one way by both watchers.
+"""The line of a lock at which a process hangs, found in one way by every watcher.
 
-The watchdogs inside a process (`scenarios.worlds.watchdog`, `import_watch`) have its frames, the watcher outside (`beat`) the text of
-`faulthandler`. Both bring them here as rows, innermost first, so that one hang has one name.
+The watchdogs inside a process (`scenarios.worlds.watchdog`, `import_watch`) have its frames, the watcher outside
+(`beat`) the text of `faulthandler`. All bring them here as rows, innermost first, so that one hang has one name.
 """
 
 from __future__ import annotations
