@@ -11,34 +11,54 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lockref.cli.main import run
+from lockref.clouds.calls import DELETE, LIST, PUT, READ, Call, HttpReply, Place
+from lockref.clouds.uri import CLOUDS
 from lockref.coordination import lease as znode_lease
 from lockref.delta.record import LeaseItem
 from lockref.delta.renaming import PendingRename
 from lockref.dynamodb import item
 from lockref.dynamodb.shipped.java_client import JavaClient
-from lockref.errors import LockrefError
+from lockref.errors import HistoryUnreadable, LockrefError
 from lockref.helix.cluster.cluster_file import parse_cluster
 from lockref.helix.records import views
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.shipped.stored_record import parsed
-from lockref.history import Kind
+from lockref.history import Kind, Recorder
 from lockref.lab.lock_rows import lock_columns
 from lockref.lab.spool import SpoolRecorder, begin_spool
 from lockref.located_yaml import read_text
+from lockref.locks.fence import FenceMark
+from lockref.locks.values import Reserved, Stored
+from lockref.runtime import ThreadRuntime
 from lockref.storage import audit, lockfile
-from lockref.words import Op
+from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.stores.probe import fingerprint
+from lockref.words import Op, Outcome
 from reports.account import judged_history
+from reports.comparison.comparison import compare
+from reports.comparison.subjects import fingerprint_subject
+from reports.formats.fingerprint import markdown as fingerprint_markdown
+from reports.formats.fingerprint import terminal_lines
 from reports.history_files import SPOOL, write_history, write_json_lines
+from reports.html.fingerprint import page_of
 from scenarios.checkpoint import FINGERPRINT, read_fingerprint
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.load import CATALOGUE, load_scenario, parse_scenario
 from scenarios.failures.stored import load_failure
+from scenarios.injection.observer import Direction
 from scenarios.runs import note_killed, prune, status_of, unfinished_runs
 from scenarios.wire.decoders import load_decoder
+from scenarios.wire.reading.dialect import dialect_of
+from scenarios.wire.recorder import WireRecorder
+from scenarios.wire.tap import Tap
 from scenarios.workloads.delta.log_files import Commit, parse_commit
 from sim.explore.replay import Failure, ProviderUsed
 from tests.damage import BYTE_DAMAGES, damaged_bytes
@@ -163,7 +183,126 @@ def seen_in_a_znode(body: bytes) -> object:
     return [lock_columns(view) for view in znode_lease.decode_state("/leases/k", body)]
 
 
+FENCE = b'{"mark":1000,"nonce":"n"}'
+FINGERPRINT_OF_A_STORE = ROOT / "tests" / "data" / "fingerprint_of_moto.json"
+
+
+class OneObject:
+    """A store that shows these bytes to whoever reads."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def read(self, _key: str) -> ReadReply:
+        return ReadReply(outcome=Outcome.APPLIED, body=self.body, version=Version('"1"'))
+
+    def put_if_version(self, _key: str, _body: bytes, _version: Version) -> WriteReply:
+        return WriteReply(outcome=Outcome.APPLIED, version=Version('"2"'))
+
+    put_if_absent = put_if_version
+
+
+def fenced(body: bytes) -> object:
+    """What token a grant gets where the fence object holds this: a number or none, and no error in a lock's call."""
+    told: list[str] = []
+    mark = FenceMark[Any](OneObject(body), "x.json", new_nonce=lambda: "n", on_void=told.append)  # type: ignore[arg-type]
+    reserved = mark.reserve(Stored(None, None), seen=0, is_over=lambda: False)
+    assert isinstance(reserved, Reserved)
+    assert reserved.token is None or (0 < reserved.token <= 2**63 - 1 and not told)
+    return reserved
+
+
+def probed(body: bytes) -> object:
+    """A fingerprint as every reader takes it: a lock that opens, a comparison, the terminal, Markdown and the page."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "store.json")
+        path.write_bytes(body)
+        found = fingerprint.load(path)
+        shown = [terminal_lines(found), fingerprint_markdown([found]), page_of([found])]
+        return [*shown, compare([fingerprint_subject(found, path)] * 2)]
+
+
+def message(head: str, body: bytes = b"") -> bytes:
+    """A message with its length."""
+    return f"{head}\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+S3_TALK = (
+    message("PUT /b/k HTTP/1.1\r\nIf-None-Match: *", b"{}"),
+    message('HTTP/1.1 200 OK\r\nETag: "e1"'),
+    message("POST /b?delete HTTP/1.1", b"<Delete><Object><Key>k</Key></Object></Delete>"),
+    message("HTTP/1.1 200 OK", b"<DeleteResult><Deleted><Key>k</Key></Deleted></DeleteResult>"),
+)
+GCS_TALK = (
+    message(
+        "POST /upload/storage/v1/b/b/o?uploadType=multipart&ifGenerationMatch=0 HTTP/1.1\r\n"
+        "Content-Type: multipart/related; boundary=x",
+        b'--x\r\n\r\n{"name":"k"}\r\n--x\r\nContent-Type: text/plain\r\n\r\n{"owner":"o"}\r\n--x--',
+    ),
+    message("HTTP/1.1 200 OK\r\nContent-Type: application/json", b'{"generation":"7","name":"k","x":1}'),
+    message("GET /storage/v1/b/b/o/k HTTP/1.1"),
+    message("HTTP/1.1 404 NF", b'{"error":{"code":404,"errors":[{"reason":"notFound"}]}}'),
+)
+AZURE_TALK = (
+    message('PUT /b/k HTTP/1.1\r\nx-ms-blob-type: BlockBlob\r\nIf-Match: "0x1"', b"{}"),
+    message("HTTP/1.1 412 P\r\nx-ms-error-code: ConditionNotMet"),
+    message("GET /b/k HTTP/1.1"),
+    message('HTTP/1.1 200 OK\r\nETag: "0x2"', b"{}"),
+)
+
+
+def on_the_wire(scheme: str, talk: tuple[bytes, ...]) -> Reader:
+    """A conversation of a foreign client: what it asked and what it heard, each damaged as a whole."""
+    lengths = [len(part) for part in talk]
+
+    def read(folder: Path) -> object:
+        bodies = [(folder / f"{number}").read_bytes() for number in range(len(lengths))]
+        tap = Tap("n1", WireRecorder(Recorder(), dialect_of(scheme, "b"), load_decoder("auto"), protects=("state/*",),
+                                     runtime=ThreadRuntime(), clock_offsets_ns={}))  # fmt: skip
+        tap.opened(1, 1)
+        for number, body in enumerate(bodies):
+            tap.forwarded(1, Direction.REPLY if number % 2 else Direction.REQUEST, body, 2 + number)
+        tap.closed(1, 9)
+        return tap
+
+    return Reader(
+        lambda folder: [(folder / f"{number}").write_bytes(part) for number, part in enumerate(talk)] and None, read
+    )
+
+
+def answered(scheme: str, body: bytes) -> object:
+    """An answer to each call of ours, with every status that a cloud gives."""
+    cloud = CLOUDS[scheme]
+    assert cloud.protocol is not None
+    place = Place(origin="http://h", container="b", key_attribute="key")
+    return [
+        cloud.protocol[1].answer_to(
+            place, Call(verb=verb, key="k"), HttpReply(status=status, headers=dict(headers), body=body)
+        )
+        for verb in (READ, PUT, DELETE, LIST)
+        for status in (200, 204, 400, 404, 412, 503)
+        for headers in ({}, {"etag": '"e"', "x-goog-generation": "7"})
+    ]
+
+
+XML = (
+    b'<?xml version="1.0" encoding="UTF-8"?><ListBucketResult><Contents><Key>k</Key><ETag>"e"</ETag><Size>1</Size>'
+    b"</Contents><Code>NoSuchKey</Code><Message>m</Message></ListBucketResult>"
+)
+LISTED = b'{"items":[{"name":"k","generation":"7"}],"error":{"code":404,"errors":[{"reason":"x"}]}}'
+BLOBS = b"<EnumerationResults><Blobs><Blob><Name>k</Name></Blob></Blobs><Code>BlobNotFound</Code></EnumerationResults>"
+ITEMS = b'{"Item":{"key":{"S":"k"},"n":{"N":"7"}},"Items":[],"__type":"x#ConditionalCheckFailedException"}'
+
 READERS: dict[str, Reader] = {
+    "a fence object": in_one(FENCE, fenced),
+    "a store's fingerprint": in_one(FINGERPRINT_OF_A_STORE.read_bytes(), probed),
+    "S3's wire": on_the_wire("s3", S3_TALK),
+    "Google's wire": on_the_wire("gs", GCS_TALK),
+    "Azure's wire": on_the_wire("az", AZURE_TALK),
+    "S3's answer": in_one(XML, lambda body: answered("s3", body)),
+    "Google's answer": in_one(LISTED, lambda body: answered("gs", body)),
+    "Azure's answer": in_one(BLOBS, lambda body: answered("az", body)),
+    "DynamoDB's answer": in_one(ITEMS, lambda body: answered("dynamodb", body)),
     "a history in Parquet": Reader(parquet, judged_history),
     "a history in JSON lines": Reader(json_lines, judged_history),
     "a recording": Reader(recording, judged_history),
@@ -251,6 +390,89 @@ def test_damage_gives_the_typed_error_or_a_right_value(name: str, tmp_path: Path
     for kind in BYTE_DAMAGES:
         for seed in range(2):
             try_one(name, kind, seed, tmp_path)
+
+
+def test_a_column_whose_name_is_no_text_is_damage(tmp_path: Path) -> None:
+    """Parquet's reader decodes a name when somebody asks for it, which was outside of what caught its errors."""
+    parquet(tmp_path)
+    path = tmp_path / "events.parquet"
+    body = path.read_bytes()
+    # The name stands in the footer twice: in the columns' own part, and in the copy of Arrow's schema.
+    path.write_bytes(body.replace(b"if_version", b"if_vers\xffon"))
+    with pytest.raises(HistoryUnreadable, match="no readable Parquet file"):
+        judged_history(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["claims", "must_happen"])
+def test_a_list_that_holds_no_word_is_damage(name: str, tmp_path: Path) -> None:
+    """A null among a lock's claims reached the clauses, which take each for a word."""
+    parquet(tmp_path)
+    path = tmp_path / "runs.parquet"
+    runs = pq.read_table(path)
+    words = pa.array([["fair", None]] * runs.num_rows, pa.list_(pa.string()))
+    pq.write_table(runs.set_column(runs.column_names.index(name), name, words), path)
+    with pytest.raises(HistoryUnreadable, match=f"{name} is .*expected a list of words"):
+        judged_history(tmp_path)
+
+
+def stored_failure(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """A file of a failure that was found, and its document."""
+    failure(folder)
+    path = folder / "failure.json"
+    return path, json.loads(path.read_bytes())
+
+
+ALTERATIONS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no faults": lambda told: told["plan"].update(faults=[]),
+    "a fault of nobody": lambda told: told["plan"]["faults"][0].update(client="n99"),
+    "a fault of no service": lambda told: told["plan"]["faults"].append(
+        {"kind": "freeze_service", "id": "x", "at_ns": 1, "for_ns": 1, "service": "nowhere"}
+    ),
+    "a fault twice": lambda told: told["plan"]["faults"].append(told["plan"]["faults"][0]),
+    "a key that no znode has": lambda told: told["plan"]["faults"].append(
+        {"kind": "corrupt_object", "id": "x", "at_ns": 1_000_000_000, "key": "a\x00b", "service": "store"}
+    ),
+    "hands on the resource": lambda told: told["plan"]["faults"].append(
+        {"kind": "delete_object", "id": "x", "at_ns": 1_000_000_000, "key": "list", "service": "resource"}
+    ),
+    "hands on the resource's records": lambda told: told["plan"]["faults"].append(
+        {"kind": "corrupt_object", "id": "x", "at_ns": 1_000_000_000, "service": "resource"}
+    ),
+    "another digest": lambda told: told.update(digest="f" * 64),
+    "another clause": lambda told: told.update(clause="S6"),
+    "no clause": lambda told: told.update(clause="Z9"),
+    "another seed": lambda told: told.update(seed=2**62),
+    "a negative seed": lambda told: told.update(seed=-1),
+    "a decision that nobody takes": lambda told: told.update(schedule=[[10**9, 7], [3, 10**9]]),
+    "a decision twice": lambda told: told.update(schedule=[[3, 1], [3, 0]]),
+    "a negative decision": lambda told: told.update(schedule=[[-3, -1]]),
+    "fewer clients": lambda told: told["scenario"].update(clients=1),
+    "another workload": lambda told: told["scenario"]["workload"].update(kind="delta_log"),
+    "no time": lambda told: told["scenario"].update(duration="0s"),
+    "no scenario": lambda told: told.update(scenario={}),
+    "a lock of another service": lambda told: told["provider"].update(name="helix"),
+    "a lock of nobody": lambda told: told["provider"].update(name="nobody"),
+    "heals before it begins": lambda told: told["plan"].update(heal_ns=0),
+}
+"""What somebody may have done to a failure's document, by name. Each leaves JSON of the same form."""
+
+
+@pytest.mark.parametrize("name", ALTERATIONS)
+@pytest.mark.parametrize(
+    "lock", ["hudi", *(pytest.param(lock, marks=pytest.mark.long) for lock in ("dynamodb", "helix"))]
+)
+def test_an_altered_failure_is_replayed_or_refused_in_a_sentence(
+    name: str, lock: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is FIXED, FAILED, not applicable or unreadable, and never a defect of ours."""
+    path, document = stored_failure(tmp_path)
+    document["provider"]["name"] = lock
+    ALTERATIONS[name](document)
+    path.write_text(json.dumps(document))
+    assert run(["replay", str(path)]) in (0, 1, 2)
+    out, err = capsys.readouterr()
+    assert "assert" not in out + err
+    assert out or err.startswith("lockref: ")
 
 
 @pytest.mark.long

@@ -57,7 +57,7 @@ class DesignAnswer(_Part):
     """Can the store carry locks of one design? verdict: "can carry", "cannot carry" or "not answered"."""
 
     title: str
-    verdict: str
+    verdict: Annotated[str, Field(pattern="^(can carry|cannot carry|not answered)$")]
     why: str
     needs: list[str]
 
