@@ -11,7 +11,7 @@ from lockref.cli.jobs.results import campaign_results
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from reports.formats.text import readable
-from scenarios.campaign import run_campaign
+from scenarios.campaign import CampaignResult, run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.failures import stored
@@ -26,10 +26,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("failures")
 
 
-def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def campaign() -> CampaignResult:
+    """Hudi's lock in enough seeds of a swarm that several clauses break, and one of them in two ways."""
+    return run_campaign(load_scenario("swarm"), load_provider("hudi"), range(1, 61), keep_runs=0)
+
+
+def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path, campaign: CampaignResult) -> None:
     """Two of five stored failures told the figures of the run before shrinking, beside the plan of the shrunk one."""
     scenario, spec = load_scenario("swarm"), load_provider("hudi")
-    campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
     results = campaign_results(campaign, FailureStore(scenario, spec, folder=folder), about={})
     first = {(finding.clause, finding.run): finding for finding in campaign.summary.findings}
     differ = 0
@@ -54,11 +59,9 @@ def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path) -
     assert differ, "shrinking changed no figure here: this test shows nothing"
 
 
-def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path) -> None:
+def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path, campaign: CampaignResult) -> None:
     """A false denial is not shrunk to a false grant: that would be another failure under the same id."""
-    scenario, spec = load_scenario("swarm"), load_provider("hudi")
-    campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
-    store = FailureStore(scenario, spec, folder=folder)
+    store = FailureStore(load_scenario("swarm"), load_provider("hudi"), folder=folder)
     found = [finding for finding in campaign.summary.findings if finding.clause == "S7"][:3]
     assert len({finding.kind for finding in found}) > 1
     for finding in found:
@@ -79,7 +82,7 @@ def test_a_shrinking_tells_how_far_it_is(tmp_path: Path) -> None:
 
 
 def test_the_replay_says_what_the_failure_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], briefly_shrunk: None
 ) -> None:
     """The command's message is that of the block."""
     monkeypatch.chdir(tmp_path)

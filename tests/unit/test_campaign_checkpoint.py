@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,8 +53,31 @@ def run(folder: Path, *, stop_after: int = 1000) -> CampaignResult:
     )
 
 
-def test_goes_on_to_the_result_of_an_uninterrupted_one(tmp_path: Path, uninterrupted: CampaignResult) -> None:
-    first = run(tmp_path, stop_after=50)
+@pytest.fixture(scope="module")
+def stopped_early(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CampaignResult]:
+    """A campaign that ended after its first chunk: its folder, and what it had found."""
+    folder = tmp_path_factory.mktemp("early")
+    return folder, run(folder, stop_after=50)
+
+
+@pytest.fixture(scope="module")
+def stopped_late(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a campaign that ended after its second chunk."""
+    folder = tmp_path_factory.mktemp("late")
+    run(folder, stop_after=100)
+    return folder
+
+
+def copied(folder: Path, to: Path) -> None:
+    """A copy for a test that goes on there, or damages it."""
+    shutil.copytree(folder, to, dirs_exist_ok=True)
+
+
+def test_goes_on_to_the_result_of_an_uninterrupted_one(
+    tmp_path: Path, uninterrupted: CampaignResult, stopped_early: tuple[Path, CampaignResult]
+) -> None:
+    folder, first = stopped_early
+    copied(folder, tmp_path)
     assert (first.summary.runs, seeds_in(tmp_path)) == (50, 50)
     second = run(tmp_path)
     assert second.resumed == 50
@@ -63,15 +87,18 @@ def test_goes_on_to_the_result_of_an_uninterrupted_one(tmp_path: Path, uninterru
         assert ours.equals(theirs.cast(ours.schema))
 
 
-def test_a_finished_one_runs_nothing_again(tmp_path: Path, uninterrupted: CampaignResult) -> None:
+def test_a_finished_one_runs_nothing_again(tmp_path: Path, uninterrupted: CampaignResult, stopped_late: Path) -> None:
+    copied(stopped_late, tmp_path)
     run(tmp_path)
     again = run(tmp_path)
     assert again.resumed == len(SEEDS)
     assert again.summary == uninterrupted.summary
 
 
-def test_a_chunk_that_was_being_written_counts_for_nothing(tmp_path: Path, uninterrupted: CampaignResult) -> None:
-    run(tmp_path, stop_after=100)
+def test_a_chunk_that_was_being_written_counts_for_nothing(
+    tmp_path: Path, uninterrupted: CampaignResult, stopped_late: Path
+) -> None:
+    copied(stopped_late, tmp_path)
     second = tmp_path / CHUNKS / "chunk-000001"
     second.rename(second.with_name(".chunk-000001.4711"))
     again = run(tmp_path)
@@ -80,8 +107,8 @@ def test_a_chunk_that_was_being_written_counts_for_nothing(tmp_path: Path, unint
     assert not list((tmp_path / CHUNKS).glob(".*"))
 
 
-def test_what_another_campaign_finished_is_refused(tmp_path: Path) -> None:
-    run(tmp_path, stop_after=50)
+def test_what_another_campaign_finished_is_refused(tmp_path: Path, stopped_early: tuple[Path, CampaignResult]) -> None:
+    copied(stopped_early[0], tmp_path)
     with pytest.raises(ConfigError, match="changed since that run was begun: the seeds"):
         list(checkpoint(tmp_path, seeds=range(1, 100)).finished())
     with pytest.raises(ConfigError, match="the lock's source"):
@@ -99,8 +126,8 @@ def test_a_changed_file_of_a_strangers_lock_is_noticed(tmp_path: Path) -> None:
     assert (before.provider != after.provider, before.code == after.code) == (True, True)
 
 
-def test_a_damaged_chunk_is_told_with_its_path(tmp_path: Path) -> None:
-    run(tmp_path, stop_after=50)
+def test_a_damaged_chunk_is_told_with_its_path(tmp_path: Path, stopped_early: tuple[Path, CampaignResult]) -> None:
+    copied(stopped_early[0], tmp_path)
     (tmp_path / CHUNKS / "chunk-000000" / "verdicts.arrow").write_bytes(b"torn")
     with pytest.raises(ConfigError, match="chunk-000000: a finished chunk cannot be read"):
         list(checkpoint(tmp_path).finished())
@@ -123,9 +150,11 @@ def test_one_flipped_bit_in_any_file_of_a_chunk_is_seen(tmp_path: Path) -> None:
     assert len(list(stored.finished())) == 1
 
 
-def test_an_unfinished_campaign_can_be_judged(tmp_path: Path, uninterrupted: CampaignResult) -> None:
+def test_an_unfinished_campaign_can_be_judged(
+    tmp_path: Path, uninterrupted: CampaignResult, stopped_late: Path
+) -> None:
     """Its folder is a history like any other: the kept runs of its whole chunks."""
-    run(tmp_path, stop_after=100)
+    copied(stopped_late, tmp_path)
     events, runs, _ = load_history(tmp_path)
     assert runs["run"].to_pylist() == [seed for seed in uninterrupted.kept[1]["run"].to_pylist() if seed <= 100]
     assert decide(Summary.of(judge(events, runs), events, runs)).safety == "violated"
