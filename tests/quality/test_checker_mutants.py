@@ -9,12 +9,17 @@ missing test; one that cannot be caught is listed with the reason.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import itertools
+import json
 import sys
 import types
-from collections.abc import Iterator
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -59,33 +64,16 @@ SUITES = (
     test_legal_histories,
 )
 
-ABOUT = {
-    "clauses.answers": (test_checks_grant_clauses,),
-    "clauses.commits": (test_checks_commits,),
-    "clauses.effect": (test_checks_on_the_wire, test_checks_safety_core),
-    "facts.commits": (test_checks_commits,),
-    "clauses.fairness": (test_checks_fairness,),
-    "clauses.gaps": (test_checks_liveness, test_checks_unasked),
-    "clauses.liveness": (test_checks_liveness, test_checks_unasked),
-    "clauses.loss_notice": (test_checks_loss_notice, test_checks_unasked, test_checks_liveness),
-    "facts.sources.assignment": (test_checks_grant_sources, test_checks_queue_and_states),
-    "facts.sources.chain_order": (test_checks_chain_order,),
-    "facts.sources.chain_walk": (test_checks_chain_order,),
-    "facts.reentrancy": (test_checks_grant_clauses,),
-    "facts.effects": (test_checks_on_the_wire,),
-    "facts.waits": (test_checks_on_the_wire,),
-    "facts.operations": (test_checks_grant_sources,),
-    "facts.sources.open_calls": (test_checks_writes_in_calls, test_checks_safety_core),
-    "facts.sources.record_chain": (test_checks_writes_in_calls, test_checks_safety_core),
-    "facts.sources.proven_faults": (test_checks_proven_faults, test_legal_histories, test_checks_chain_order),
-    "clauses.tokens": (test_checks_writes_in_calls, test_checks_safety_core),
-    "facts.sources.protocols": (test_checks_grant_sources,),
-    "facts.sources.sessions": (test_checks_grant_sources,),
-    "facts.sources.truth": (test_checks_unasked,),
-    "facts.sources.waiting_queue": (test_checks_queue_and_states, test_checks_grant_sources),
-    "situations": (test_checks_situations,),
-}
-"""The suites that say most about a module; a mutant that they miss is asked of all others."""
+CATCHERS = Path(__file__).parent / "mutant_catchers.json"
+"""For each mutant the case that caught it when `python -m tests.quality.test_checker_mutants` wrote this file.
+
+A hint, not a rule: it is asked first, then its neighbours, then all others.
+"""
+
+
+class CatcherMissed(UserWarning):
+    """The recorded case does not catch its mutant any more, or there is none: the test is right, but slow."""
+
 
 JUDGE_MUTANTS = [
     ("facts.sources.record_chain", "fits |= was_absent & (state[1:] == DELETED)", "fits |= state[1:] == DELETED"),
@@ -340,27 +328,74 @@ def _parameters(mark: pytest.Mark) -> list[dict[str, object]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+def names_of(each: Sequence[tuple[types.FunctionType, dict[str, object]]]) -> list[str]:
+    """A name for each case: its suite, its test, and which of the test's sets of parameters it is."""
+    seen: Counter[str] = Counter()
+    names = []
+    for test, _ in each:
+        name = f"{test.__module__.rpartition('.')[2]}.{test.__name__}"
+        names.append(f"{name}[{seen[name]}]")
+        seen[name] += 1
+    return names
+
+
 CASES = list(cases())
+NAMES = names_of(CASES)
 
 
-def catching_case(subject: str = "") -> tuple[types.FunctionType, dict[str, object]] | None:
-    """The first history that falls, if any. The suites that are about `subject`, a module of the checks, come first."""
-    likely = [suite.__name__ for suite in ABOUT.get(subject, ())]
+def catching_case(likely: Sequence[str] = ()) -> int | None:
+    """The place in `CASES` of the first history that falls, if any.
 
-    def distance(case: tuple[types.FunctionType, dict[str, object]]) -> int:
-        suite = case[0].__module__
-        return likely.index(suite) if suite in likely else len(likely)
+    likely: names of cases. They are asked first, in their order, then what else their tests and their suites have.
+    """
+    test_of = [name.partition("[")[0] for name in NAMES]
+    near = [
+        list(likely),
+        [name.partition("[")[0] for name in likely],
+        [name.partition(".")[0] for name in likely],
+    ]
 
-    for case in sorted(CASES, key=distance):
-        test, parameters = case
+    def distance(place: int) -> tuple[int, int]:
+        for nearness, (name, names) in enumerate(
+            zip((NAMES[place], test_of[place], test_of[place].partition(".")[0]), near, strict=True)
+        ):
+            if name in names:
+                return nearness, names.index(name)
+        return len(near), 0
+
+    for place in sorted(range(len(CASES)), key=distance):
+        test, parameters = CASES[place]
         try:
             test(**parameters)
         except Exception:  # noqa: BLE001  (however a mutant fails, it is caught)
-            # The next mutant is often one of the same check: what caught this one is asked first.
-            CASES.remove(case)
-            CASES.insert(0, case)
-            return case
+            return place
     return None
+
+
+@functools.cache
+def catchers() -> dict[str, str]:
+    """By mutant the name of the case that caught it last."""
+    read: dict[str, str] = json.loads(CATCHERS.read_text(encoding="utf-8"))
+    return read
+
+
+def likely_cases(known: dict[str, str], name: str, before: str, after: str) -> list[str]:
+    """The case that caught this mutant last, then those that caught other mutants of the same module."""
+    own = known.get(mutant_name(name, before, after))
+    others = dict.fromkeys(case for mutant, case in known.items() if mutant.startswith(f"{name}: "))
+    return [own, *others] if own else list(others)
+
+
+def caught(known: dict[str, str], name: str, before: str, after: str) -> int | None:
+    """The place of the case that this mutant of the judge fails, if any does. known: as `catchers` gives."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        install(monkeypatch, name, mutated(name, before, after))
+        return catching_case(likely_cases(known, name, before, after))
+
+
+def mutant_name(name: str, before: str, after: str) -> str:
+    """The name of a mutant of the judge in the file of catchers."""
+    return f"{name}: {before} -> {after}"
 
 
 @pytest.mark.long
@@ -372,12 +407,34 @@ def test_the_suites_pass_unchanged():
 @pytest.mark.parametrize(("name", "before", "after"), JUDGE_MUTANTS)
 def test_a_wrong_comparison_in_the_judge_is_caught(name, before, after):
     """Checks are code: one comparison changed, some hand-made history must fall, which stands without the change."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        install(monkeypatch, name, mutated(name, before, after))
-        caught_by = catching_case(name)
-    assert caught_by is not None
-    test, parameters = caught_by
+    place = caught(catchers(), name, before, after)
+    assert place is not None
+    test, parameters = CASES[place]
     test(**parameters)
+    recorded = catchers().get(mutant_name(name, before, after))
+    if recorded != NAMES[place]:
+        told = f"{recorded} misses it" if recorded else "no case is recorded for it"
+        warnings.warn(
+            f"{told}, {NAMES[place]} catches it; `python -m tests.quality.test_checker_mutants` records that",
+            CatcherMissed,
+            stacklevel=1,
+        )
+
+
+@pytest.mark.parametrize("recorded", ["", "test_checks_safety_core.test_that_is_no_more[0]"])
+def test_a_mutant_whose_recorded_case_misses_it_is_caught_all_the_same(monkeypatch, recorded):
+    """Without a case of its own, or with one that is gone, every case is asked; and a warning tells it."""
+    mutant = next(each for each in JUDGE_MUTANTS if each[0] == "clauses.belief")
+    monkeypatch.setitem(catchers(), mutant_name(*mutant), recorded)
+    with pytest.warns(CatcherMissed, match="tests.quality.test_checker_mutants"):
+        test_a_wrong_comparison_in_the_judge_is_caught(*mutant)
+
+
+@pytest.mark.long
+def test_each_mutant_has_its_case():
+    """A renamed test or a changed mutant leaves no entry behind. The module, run as a program, writes the file anew."""
+    assert {*catchers()} == {mutant_name(*mutant) for mutant in JUDGE_MUTANTS}
+    assert {*catchers().values()} <= {*NAMES}
 
 
 @pytest.mark.parametrize(("name", "before", "after"), TOKEN_ORDER_MUTANTS)
@@ -395,3 +452,14 @@ def test_a_wrong_comparison_in_the_second_opinion_is_caught(name, before, after)
         # It lost an attribute, or broke an invariant that the original asserts.
         caught = True
     assert caught != ((name, before) in EQUIVALENT)
+
+
+if __name__ == "__main__":
+    found = catchers() if CATCHERS.exists() else {}
+    for mutant in JUDGE_MUTANTS:
+        place = caught(found, *mutant)
+        if place is not None:
+            found[mutant_name(*mutant)] = NAMES[place]
+        # Written each time: a run that is cut off goes on where it was.
+        current = {name: found[name] for each in JUDGE_MUTANTS if (name := mutant_name(*each)) in found}
+        CATCHERS.write_text(json.dumps(current, indent=1, sort_keys=True) + "\n", encoding="utf-8")
