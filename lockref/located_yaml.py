@@ -48,7 +48,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 
 @dataclass(slots=True)
 class Places:
-    """Where each value stands, and where each key does."""
+    """The places of all values and of all keys."""
 
     file: str
     values: dict[KeyPath, tuple[int, int]] = field(default_factory=dict)

@@ -145,7 +145,7 @@ class LockSettings:
 
 
 class LockEventKind(StrEnum):
-    """What a provider reports to its listener.
+    """The kinds of event that a provider reports to its listener.
 
     LOST: a grant that was given has ended without its unlock. A provider whose class has "L4" in `claims` reports
     every loss, no later than the holder's deadline; for others that is optional.

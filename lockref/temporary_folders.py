@@ -52,7 +52,7 @@ def owned_folder(about: str = "", *, within: Path | None = None) -> Iterator[Pat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """What a sweep found.
+    """The result of a sweep.
 
     removed: folders of processes that have ended. stuck: such that could not be removed. unseen: old ones that stay,
     because nobody here can see their owner.

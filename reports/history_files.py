@@ -70,7 +70,7 @@ _DURATION_MAX_NS: Final = 2**58
 
 @dataclass(slots=True)
 class Notes:
-    """What a reader should know about how a history was read.
+    """Notes for the reader on how a history was read.
 
     quarantined: reasons and how many records each set aside. damaged: runs that
     lost a record and are left out. nameless: records set aside that name no run.
@@ -158,7 +158,7 @@ def kept_histories(folder: Path) -> list[Path]:
 
 
 def _unfinished(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
-    """What a run has recorded so far."""
+    """The rows that a run has recorded so far."""
     if chunks := kept_histories(folder):
         read = [load_history(chunk) for chunk in chunks]
         events = pa.concat_tables([events for events, _, _ in read]).unify_dictionaries()

@@ -50,7 +50,7 @@ FailureKey = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
-    """What is to be run.
+    """The order of a campaign: which runs, of which lock.
 
     keep_runs: how many of the first runs to keep the histories of; those of distinct failures are kept besides.
     check_determinism_every: run every k-th seed of a chunk a second time, under the strict auditor, and compare.
@@ -81,7 +81,7 @@ class Campaign:
 
 @dataclass(slots=True, kw_only=True)
 class CampaignResult:
-    """What the seeds showed.
+    """The results of all seeds of a campaign.
 
     seeds: how many were asked for. summary: verdicts, reach and distinct failures; its run numbers are seeds.
     digests: seed to digest of its trace. compared: seeds that were run twice
@@ -157,7 +157,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _JudgedPiece:
-    """What a worker answers.
+    """The answer of a worker process.
 
     chunk: keeps the histories of the first runs and of every distinct failure of the chunk, known before or not.
     speakers: failure to the run that speaks for it in this chunk. error: in the place of a chunk.

@@ -91,7 +91,7 @@ class Fingerprint:
         )
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """What differs, in words."""
+        """The differences, in words."""
         words = {
             "scenario": "the scenario",
             "provider": "the lock's source",

@@ -272,7 +272,7 @@ def _size(folder: Path) -> int:
 
 
 def myself() -> dict[str, object]:
-    """What `run.json` says of the process that writes the folder."""
+    """The entry of `run.json` about the process that writes the folder."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "process_started": _started(os.getpid())}
 
 

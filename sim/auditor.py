@@ -100,7 +100,7 @@ class _Audit:
 
 
 def _caller(frame: FrameType) -> FrameType:
-    """Who really knocked: not `threading`, which is built of its own parts, nor a door on the way."""
+    """The frame that made the call: none of `threading`, which is built of its own parts, and no door on the way."""
     asked: FrameType | None = frame
     while asked is not None and asked.f_globals.get("__name__") in ("threading", __name__):
         asked = asked.f_back

@@ -54,7 +54,7 @@ class Unsigned(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the requests of one store go.
+    """The place to which the requests of one store go.
 
     origin: `http://host[:port]` or `https://host[:port]`. container: the bucket, container or table. root: the path
     before it, such as an account of Azure's emulators: `/ACCOUNT`; "" for none. prefix: what stands before every key,

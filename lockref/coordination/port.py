@@ -143,7 +143,7 @@ class Stat(str):
 
 
 class Change(StrEnum):
-    """What a watch tells of."""
+    """The kind of change that a watch tells of."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -152,7 +152,7 @@ class Change(StrEnum):
 
 
 class SessionState(StrEnum):
-    """What the client knows of its session.
+    """The state of a session, as far as its client knows it.
 
     SUSPENDED: no server has answered for so long that the session may end unseen. LOST: a server has said that it is
     over; nothing of it is left. A frozen or disconnected process hears of LOST only when it is connected again (Z10).

@@ -132,7 +132,7 @@ ZNODES: Final = PortKind("coordination", ZnodeStore)
 
 
 def _stat(version: Version) -> Stat:
-    """What a version says of the znode."""
+    """The znode's numbers that a version carries."""
     created, _, number = version.partition(".")
     return Stat(created_zxid=int(created, 16), changed_zxid=0, version=int(number))
 

@@ -77,7 +77,7 @@ DELTA = Parts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a lease is kept.
+    """The place of a lease: the stores of its records and of its fence marks.
 
     records, marks: the records, and the marks of the fence. codec: the notation of the records.
     table: the table's name, for errors; "" where there is none, or nobody knows it.
@@ -157,7 +157,7 @@ class DeltaLease(LeaseLock[LeaseItem]):
 
     @property
     def data(self) -> str | None:
-        """What the row tells; None where nothing is held."""
+        """The row's text; None where nothing is held."""
         tenure = self.gated.tenure
         return None if tenure is None else tenure.lease.attempt.record.data
 

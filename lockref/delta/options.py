@@ -50,7 +50,7 @@ _MILLIS_MAX: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseOptions:
-    """What a lock is told. Durations in nanoseconds.
+    """The settings of a lock. Durations in nanoseconds.
 
     key: names the lock; None: the caller names it, one for each Delta table (D3). owner_name: None for a random one.
     lease_ns: L. renew_interval_ns: how often a holder renews. margin_ns: how much earlier than its lease it stops (T6).

@@ -13,7 +13,7 @@ from lockref.runtime import Runtime
 
 @dataclass(slots=True)
 class Carried:
-    """What a row tells of its holder's work.
+    """The part of a row that tells of its holder's work.
 
     intent: what this client is about to do, which its next acquiring write tells. left: what the latest acquiring write
     found in a dead holder's row and kept there, until it is done; None: it found nothing. update: what the next renewal

@@ -15,7 +15,7 @@ from lockref.words import Outcome
 
 @dataclass(slots=True)
 class _Items:
-    """What tables of one name share."""
+    """The rows that all tables of one name share."""
 
     mutex: Mutex
     states: dict[str, bytes] = field(default_factory=dict)

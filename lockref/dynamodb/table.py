@@ -73,7 +73,7 @@ def flag(value: bool) -> Attribute:
 
 
 class Comparison(Enum):
-    """What a clause asks of one attribute."""
+    """The comparison of one attribute in a clause."""
 
     EXISTS = "exists"
     ABSENT = "absent"
@@ -168,7 +168,7 @@ class Merge(bytes):
 
 
 def changes_of(body: bytes) -> Mapping[str, Any]:
-    """What the body of an update changes: SET, REMOVE and ADD."""
+    """The changes that the body of an update names: SET, REMOVE and ADD."""
     found: Mapping[str, Any] = body.changes if isinstance(body, Merge) else json.loads(body)
     return found
 

@@ -26,7 +26,7 @@ from lockref.helix.state_model import DROPPED, ERROR, StateModel
 
 
 class Semantics(StrEnum):
-    """Whose controller decides.
+    """The kind of controller that decides.
 
     FIRST: the version of the recipe's README. It sends nothing to an instance that is not mapped, so a live holder is
     never told to drop, and its successor waits for ever (Z2). V0_7_1: drops what is not mapped, and everything if the
@@ -69,7 +69,7 @@ class LockGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What the controller has read, of live sessions only.
+    """The records that the controller has read, of live sessions only.
 
     live: instance to session, sorted by name. replicas: by lock, the states that live instances report. pending:
     messages to live sessions. stale: paths of messages to sessions that are over. disabled: instances that shall hold
@@ -89,7 +89,7 @@ class Snapshot:
 
 
 class AlarmKind(StrEnum):
-    """What an operator must hear of."""
+    """The kinds of trouble of which an operator must hear."""
 
     REBALANCER_FAILED = "rebalancer failed"
     NOTHING_ASSIGNED = "nothing assigned"
@@ -123,7 +123,7 @@ class ThrottleRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What one run of the pipeline decided.
+    """The decisions of one run of the pipeline.
 
     messages: in the order in which they are sent. wanted: by lock, who shall hold it. views: by resource, lock,
     instance: its state. removals: paths of messages that nobody will execute (Z20).

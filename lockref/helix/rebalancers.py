@@ -37,7 +37,7 @@ RECIPES_CLASS: Final = "org.apache.helix.userdefinedrebalancer.LockManagerRebala
 
 
 class Question(NamedTuple):
-    """What a rebalancer is asked.
+    """The question to a rebalancer.
 
     locks: their names, in lexicographic order. live: the instances that may hold locks, in the controller's order.
     holders: by lock, the live instances that hold it now, sorted. per_lock: how many holders each lock shall have.

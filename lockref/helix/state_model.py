@@ -152,7 +152,7 @@ class StateModel:
         return found or self._unreachable()
 
     def problems(self) -> list[str]:
-        """What is invalid, in words."""
+        """The errors of the model, in words."""
         return [".".join(map(str, flaw.part)) + ": " + flaw.words for flaw in self.flaws()]
 
     def _unreachable(self) -> list[Flaw]:

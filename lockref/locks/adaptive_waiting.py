@@ -47,7 +47,7 @@ _QUIET_WINS = 3
 
 
 class AdaptiveWaiting:
-    """What one client has learned about the lock it waits for.
+    """The experience of one client with the lock for which it waits.
 
     interval_ns: the longest pause between two looks.
     validity_ns: L, to tell from a record when its grant began.
@@ -120,7 +120,7 @@ class AdaptiveWaiting:
         return max(1, round(min(pause_ns, self._interval_ns)))
 
     def _lost(self) -> None:
-        """Somebody was quicker than we were."""
+        """Another client was quicker than this one."""
         self._quiet_wins = 0
         self._spread = min(self._spread * _LOSS_FACTOR, max(1.0, self._interval_ns / self._step_ns))
 

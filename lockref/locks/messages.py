@@ -12,7 +12,7 @@ from lockref.stores.port import ReadReply
 
 
 def closed(key: str) -> LockError:
-    """Somebody has closed this lock."""
+    """This lock was closed."""
     return LockError(f"locking {key} with a lock that is closed: make a new one")
 
 

@@ -41,7 +41,7 @@ _Reply = TypeVar("_Reply", ReadReply, WriteReply)
 
 
 class AuditState(StrEnum):
-    """What a record of the audit reports."""
+    """The kind of event that a record of the audit reports."""
 
     START = "START"
     RENEW = "RENEW"

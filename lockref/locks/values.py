@@ -135,7 +135,7 @@ class Lease(Generic[R]):
 
 @dataclass(slots=True)
 class Stored(Generic[R]):
-    """What a read showed. Both None: there is no such object."""
+    """The result of a read. Both None: there is no such object."""
 
     version: Version | None
     record: R | None
@@ -183,7 +183,7 @@ class Step(Enum):
 
 
 class Sight(Enum):
-    """What a look showed a client with open writes.
+    """The result of a look by a client with open writes.
 
     UNKNOWN    no definite answer
     NO_RECORD  bytes that are no record
@@ -255,7 +255,7 @@ class ConditionalStore(Protocol):
 
 
 class Tokens(Protocol[R]):
-    """Where fencing tokens come from."""
+    """The source of fencing tokens."""
 
     def reserve(self, stored: Stored[R], *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
         """The token of the grant that replaces `stored`, above `seen`. is_over: no further request may begin (L5)."""

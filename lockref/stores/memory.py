@@ -23,7 +23,7 @@ CAPABILITIES = StoreCapabilities(dialect="memory", versions_repeat=False, condit
 
 @dataclass(slots=True)
 class _Objects:
-    """What stores of one name share."""
+    """The objects that all stores of one name share."""
 
     mutex: Mutex
     bodies: dict[str, tuple[bytes, Version]] = field(default_factory=dict)

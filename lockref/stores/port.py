@@ -76,7 +76,7 @@ class ReadReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCapabilities:
-    """What a store promises, as far as a lock must know it.
+    """The promises of a store, as far as a lock must know them.
 
     dialect: whose status codes it speaks: "s3", "gcs", "azure", "dynamodb" or "memory".
     versions_repeat: equal bytes give equal versions (S3's ETag; A6, ABA).

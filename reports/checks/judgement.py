@@ -77,7 +77,7 @@ NO_CALLS = "the record is of requests on the wire; what calls were made and what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the checks found, as tables keyed by run number.
+    """The findings of the checks, as tables keyed by run number.
 
     verdicts: `VERDICT_SCHEMA`, every run and clause. classes: run, class.
     reach: `REACH_SCHEMA`. grants, tenures: see reports.checks.facts.tables.

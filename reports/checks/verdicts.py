@@ -270,7 +270,7 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """What was decided.
+    """The verdicts of a batch of runs.
 
     safety: held, violated or inconclusive, over those of S1 to S7 that are
     demanded. liveness, fairness: over L1 to L6 with the thresholds, and the fairness that the lock

@@ -164,7 +164,7 @@ def _percent(share: float) -> str:
 
 
 def _counted(row: Row) -> str:
-    """What a share is a share of."""
+    """The whole of which a share is told, such as runs."""
     return "clients" if row.name == UNSERVED else "rounds" if row.name not in CLAUSES else "runs"
 
 

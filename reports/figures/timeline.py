@@ -54,7 +54,7 @@ _STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where true times and rows are on the picture."""
+    """The places of true times and rows on the picture."""
 
     begin_ns: int
     end_ns: int

@@ -76,7 +76,7 @@ def _fingerprint(store: Mapping[str, Any]) -> Fingerprint | None:
 
 
 def told(results: Results) -> dict[str, Any]:
-    """What the page says of one run."""
+    """The page's account of one run."""
     speed = results.speed
     return {
         "verdict": results.worst,

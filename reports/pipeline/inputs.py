@@ -26,7 +26,7 @@ class Source:
 
     @property
     def run_base(self) -> int:
-        """What is added to this input's run numbers."""
+        """The number that is added to this input's run numbers."""
         return self.index << RUN_BITS
 
 

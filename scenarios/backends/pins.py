@@ -37,7 +37,7 @@ class Launch:
 
 
 class Named(Protocol):
-    """What an environment is built for."""
+    """The name and version that an environment is built for."""
 
     @property
     def name(self) -> str: ...
@@ -45,7 +45,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packages:
-    """What an environment of its own holds.
+    """The packages of an environment of its own.
 
     requirements: exact versions, in the form that pip takes.
     python_min: the oldest Python that runs it. python_max: the newest that its published builds are for.

@@ -57,7 +57,7 @@ class RunningBackend:
 
 
 class Watched(Protocol):
-    """What the readiness loop asks of a server, wherever it runs."""
+    """The face of a server that the readiness loop needs, wherever the server runs."""
 
     @property
     def has_ended(self) -> bool: ...
@@ -66,11 +66,11 @@ class Watched(Protocol):
 
 
 class PortTaken(BackendUnavailable):
-    """Somebody else took the free port first."""
+    """Another process took the free port first."""
 
 
 def local_address(backend: Backend, *, port: int, bucket: str) -> StoreAddress:
-    """Where a server on this machine will answer."""
+    """The address at which a server on this machine will answer."""
     cloud = CLOUDS[backend.scheme]
     endpoint = f"http://{LOOPBACK}:{port}{cloud.local_path}"
     return StoreAddress(scheme=backend.scheme, container=bucket, endpoint=endpoint, region=cloud.local_region)

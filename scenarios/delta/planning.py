@@ -17,7 +17,7 @@ LATE_MAX = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """What one number of writers comes to. Seconds are virtual."""
+    """The outcome of one number of writers. Seconds are virtual."""
 
     writers: int
     versions: int

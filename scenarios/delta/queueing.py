@@ -24,7 +24,7 @@ from sim.kernel.streams import stream
 
 
 class Protocol(StrEnum):
-    """What guards the next version of a table."""
+    """The way in which the next version of a table is guarded."""
 
     LOCK = "lock"
     """One lock per table, as the post describes it."""
@@ -38,7 +38,7 @@ class Protocol(StrEnum):
 
 
 class Grants(StrEnum):
-    """Who of those that wait gets a lock that was released."""
+    """The rule by which one of the waiting writers gets a released lock."""
 
     FIRST = "first"
     """Who asked first, at once: the ideal."""
@@ -121,7 +121,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one fleet and one queue."""
+    """The figures of one fleet with one queue."""
 
     commits: list[Commit]
     waiting_ns: int
@@ -151,7 +151,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Work:
-    """What a writer has in hand."""
+    """The versions that a writer has in hand."""
 
     writer: int
     table: str

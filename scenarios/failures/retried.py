@@ -23,7 +23,7 @@ from sim.faults.plan import FaultPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried:
-    """What came of it.
+    """The outcome of a retried failure.
 
     carried_out: the part of the failure's plan that was. left_out: the other faults, each with the reason. broken: the
     clauses that broke. reasons: why the failure was not reproduced, as far as that is known; empty if it was.

@@ -284,7 +284,7 @@ def _without_folders(scenario: Scenario) -> dict[str, object]:
 
 
 def _fault_notes(faults: Sequence[str]) -> list[tuple[str, str]]:
-    """What was done to the run, one line for each fault."""
+    """The faults that struck the run, one line for each."""
     notes = [("fault", text) for text in faults[:FAULTS_TOLD]]
     rest = len(faults) - len(notes)
     return [*notes, ("fault", f"and {rest} more: see the failure's file")] if rest else notes

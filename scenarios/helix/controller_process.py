@@ -52,7 +52,7 @@ class _Passes:
         self._seen = {"live": len(done.snapshot.live), "held": held, "is_settled": is_settled}
 
     def told(self) -> dict[str, Any]:
-        """What is answered."""
+        """The answer to a question."""
         counts = {"passes": self._count, "took_ms": self._took_ns / NS_PER_MS, "sent": self._sent}
         return {**counts, **self._seen, "doubles": len(self._doubles)}
 

@@ -52,7 +52,7 @@ class FaultProxy:
 
     @property
     def endpoint(self) -> str:
-        """Where clients connect instead of to the server."""
+        """The address to which clients connect instead of to the server."""
         return self._lane.endpoint
 
     def next(self, *faults: Fault | None) -> None:

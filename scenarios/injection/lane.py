@@ -154,7 +154,7 @@ class Lane:
 
     @property
     def endpoint(self) -> str:
-        """Where clients connect instead of to the server."""
+        """The address to which clients connect instead of to the server."""
         return f"{'https' if self._tls else 'http'}://{LOOPBACK}:{self.port}"
 
     async def open(self) -> None:

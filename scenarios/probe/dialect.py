@@ -52,7 +52,7 @@ class Dialect:
         return self.signer.signed(requests.write_request(self.signer.place, call))
 
     def answer(self, call: Call, reply: HttpReply) -> Answer:
-        """What a reply means."""
+        """The meaning of a reply."""
         _, answers = self._protocol()
         return answers.answer_to(self.signer.place, call, reply)
 

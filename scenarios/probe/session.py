@@ -71,7 +71,7 @@ class OutOfTime(Exception):
 
 
 class Session:
-    """What every step of a probe works with.
+    """The state that all steps of a probe share.
 
     stores: the store by each endpoint; steps that need one endpoint take the first. end_ns: on the monotonic clock;
     after it only requests that clean up are sent. rounds_max: of each race. has_sent: a request may have arrived at the

@@ -109,7 +109,7 @@ class Endpoints:
         self.work.call(let_go())
 
     def address(self, client: str) -> str:
-        """Where this client connects instead of to the server."""
+        """The address to which this client connects instead of to the server."""
         return self._lanes[client].endpoint
 
     def handles(self, handles: Mapping[str, Handle]) -> None:

@@ -71,7 +71,7 @@ def _cycles(
 
 
 def loop(client: Client, profile: ClientProfile, stream: Chooser) -> None:
-    """What most clients do."""
+    """The life of most clients."""
     _cycles(client, profile, stream, client.acquire)
 
 

@@ -94,7 +94,7 @@ class ResourceHost:
 
 
 class Protected(Protocol):
-    """What a client writes to under its lock."""
+    """The protected resource, as a client writes to it under its lock."""
 
     def write(self, write: Write, may_write: Callable[[], bool], /) -> object:
         """One protected write. may_write: asks the lock once more, for a write that takes several requests.
@@ -138,7 +138,7 @@ class ResourceClient:
         """Nothing: its answer came with the request."""
 
     def state(self) -> str:
-        """What the resource holds, as text."""
+        """The content of the resource, as text."""
         return str(self._ask(STATE, None, ABSENT))
 
     def write(self, write: Write, _may_write: Callable[[], bool] | None = None) -> Effect:

@@ -175,7 +175,7 @@ def _loss_notices(outcome: RealOutcome) -> list[str]:
 
 
 def left_out_notices(scenario: Scenario, seed: int) -> list[str]:
-    """What the seed drew and no real run can carry out."""
+    """Notices of the faults that the seed drew and no real run can carry out."""
     _, left_out = possible(draw_plan(scenario, draw_scenario(scenario, seed), seed))
     return [f"left out: {fault.id} {fault.kind}: {why}" for fault, why in left_out]
 

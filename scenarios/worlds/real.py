@@ -255,7 +255,7 @@ def _contend(
 
 
 def _resource(job: Job, recorder: SpoolRecorder, runtime: ThreadRuntime) -> Channel:
-    """What the clients of all processes share."""
+    """The resource that the clients of all processes share."""
     if job.scenario.workload.kind == DELTA_LOG:
         return NoResource()
     workload = job.scenario.workload

@@ -289,7 +289,7 @@ class _Laboratory:
         )
 
     def _observe(self, believer: Client) -> None:
-        """Somebody has come to believe: ask everybody else.
+        """A client has come to believe: ask all others.
 
         Asking a paused client is the point; asking one whose clocks stand still
         is not, for it reads them again only after they have caught up.

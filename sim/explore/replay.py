@@ -38,7 +38,7 @@ FAILURE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Recorded(Protocol):
-    """What a run must give: its record."""
+    """The part of a run that a replay needs: its record."""
 
     @property
     def recorder(self) -> Recorder: ...
@@ -66,7 +66,7 @@ class ProviderUsed(_Model):
 
 
 class Versions(_Model):
-    """What the failure was found with."""
+    """The versions with which the failure was found."""
 
     package: str = ""
     commit: str = ""
@@ -135,7 +135,7 @@ class Failure(_Model):
 
 
 class Answer(StrEnum):
-    """What came of a replay."""
+    """The answer of a replay."""
 
     SAME_DIGEST = "same digest"
     SAME_CLAUSE = "same clause, another trace"

@@ -24,7 +24,7 @@ it: a store that lies (stale_read, ignore_conditions), an operator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a plan must fit. Durations in nanoseconds.
+    """The scenario that a drawn plan must fit. Durations in nanoseconds.
 
     clients: their names. duration_ns: faults begin within it. validity_ns: the
     lease's. drift_bound_ns: largest wall offset between two nodes inside the

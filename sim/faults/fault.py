@@ -368,7 +368,7 @@ class ArmedFault(Generic[F_co]):
         return self._counts.now_ns
 
     def has_mattered(self) -> None:
-        """What it did has changed something."""
+        """Did the fault change anything?"""
         assert self.fired, f"fault {self.fault.id!r} mattered before it struck"
         self.mattered += 1
 

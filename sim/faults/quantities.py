@@ -25,7 +25,7 @@ M = TypeVar("M")
 
 
 class Quantity(StrEnum):
-    """What a field of a fault holds."""
+    """The kind of value that a field of a fault holds."""
 
     DURATION = "duration"  # Nanoseconds, not negative.
     INSTANT = "instant"  # True time in nanoseconds from the start of the run.

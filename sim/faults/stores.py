@@ -58,7 +58,7 @@ class IgnoreConditions(RequestFault):
 
 
 class ObjectFault(StateFault):
-    """Somebody changes objects from outside; key None: every lock record."""
+    """An operator changes objects from outside; key None: every lock record."""
 
     key: str | None = None
     service: ServiceName = "store"

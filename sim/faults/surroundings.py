@@ -39,7 +39,7 @@ class Healing(Protocol):
 
 
 class FaultRecorder(Protocol):
-    """Where FAULT rows go."""
+    """The receiver of FAULT rows."""
 
     def event(self, kind: Kind, stamp: Stamp, node: str, /, *, detail: str) -> object: ...
 

@@ -26,7 +26,7 @@ class TaskKilled(BaseException):
 
 
 class Scheduler(Protocol):
-    """What a task needs of the kernel that runs it.
+    """The part of the kernel that its tasks need.
 
     current: the task that runs now. carry: makes the stack of a task that starts.
     """

@@ -42,7 +42,7 @@ TASKS_MAX = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """What the nodes of one world share.
+    """The part of a world that all its nodes share.
 
     numbers: gives request numbers, unique in the run.
     """

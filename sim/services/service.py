@@ -25,7 +25,7 @@ EXPIRE = "expire"
 
 
 class ServiceContext(Protocol):
-    """What a service is handed of its world."""
+    """The part of its world that a service is handed."""
 
     @property
     def now_ns(self) -> int:
@@ -53,7 +53,7 @@ class Service(Protocol):
 
     @property
     def capabilities(self) -> Any:
-        """What it promises, for `Channel.capabilities`."""
+        """The service's promises, for `Channel.capabilities`."""
         ...
 
     def start(self, context: ServiceContext) -> None:
@@ -74,7 +74,7 @@ class Service(Protocol):
         ...
 
     def present_keys(self) -> list[str]:
-        """What is there now, sorted."""
+        """The keys of all present objects, sorted."""
         ...
 
     def past(self, key: str, lag_ns: int) -> Reply:

@@ -43,7 +43,7 @@ def _echo(text: str, stream: TextIO, *, nl: bool = True, color: bool | None = No
 
 
 def drop_output(stream: TextIO) -> None:
-    """Nobody reads the stream any more: drop all further output, without an error."""
+    """The stream's reader has gone: drop all further output, without an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

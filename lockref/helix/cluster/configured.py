@@ -205,7 +205,7 @@ def differences(cluster: Cluster, found: Tree) -> list[Difference]:
 
 
 def _between(paths: layout.ClusterPaths, path: str, ours: ZNRecord, theirs: ZNRecord | None) -> Iterator[Difference]:
-    """What two records of one path differ in."""
+    """The differences of two records of one path."""
     if theirs is None:
         theirs = ZNRecord(ours.id)
     parent = path.rpartition("/")[0]

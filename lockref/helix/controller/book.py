@@ -95,7 +95,7 @@ class Book:
         return {name: self.pages[name] for name in self._unwritten}
 
     def operations(self, pages: Mapping[str, Page]) -> list[Operation]:
-        """What writes these pages."""
+        """The operations that write these pages."""
         found = []
         for name, page in pages.items():
             path, body = self._paths.grants_of(name), page.to_record(name).to_json()

@@ -58,7 +58,7 @@ class States:
     compressed_bytes: int = 0
 
     def record(self, session: str) -> ZNRecord:
-        """What CURRENTSTATES says under this session."""
+        """The record of CURRENTSTATES under this session."""
         simple = {"SESSION_ID": session, "STATE_MODEL_DEF": self.model.name}
         maps = {lock: _entry(replica) for lock, replica in sorted(self.replicas.items()) if replica.is_reported}
         return ZNRecord(self.resource, simple, maps)

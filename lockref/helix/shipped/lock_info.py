@@ -50,7 +50,7 @@ class LockInfo(NamedTuple):
 
     @property
     def waiting(self) -> str:
-        """Who waits; `NOBODY` where nobody does."""
+        """The client that waits; `NOBODY` where there is none."""
         return NOBODY if self.requestor is None else self.requestor
 
     def record(self) -> StoredRecord:

@@ -123,7 +123,7 @@ class NonblockingLock:
         return self._waited()
 
     def _waited(self) -> bool:
-        """What comes of the waiting."""
+        """The outcome of the waiting."""
         if self.status is LockStatus.LOCKED:
             return True
         if self.status is LockStatus.PREEMPTED:
@@ -145,7 +145,7 @@ class NonblockingLock:
         return self._accessor.update(self.path, lambda found: self._asked(found, free))
 
     def current_info(self) -> LockInfo:
-        """What the znode says. Raises CorruptRecord, StoreRejected."""
+        """The record of the znode. Raises CorruptRecord, StoreRejected."""
         return LockInfo.of(self._accessor.get(self.path))
 
     def is_current_owner(self) -> bool:

@@ -31,7 +31,7 @@ def no_log(_line: str) -> None:
 
 
 class HeartbeatManager(Protocol):
-    """What the provider asks of a heartbeat."""
+    """The face of a heartbeat that the provider needs."""
 
     def start_heartbeat_for_thread(self, thread: JavaThread) -> bool:
         """Begin to renew while `thread` lives; False if it could not begin."""

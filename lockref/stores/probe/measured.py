@@ -19,7 +19,7 @@ Status = Literal["kept", "ignored", "refused", "not_measured"]
 
 @dataclass(slots=True, kw_only=True)
 class ConditionResult:
-    """What became of one condition.
+    """The result of one condition.
 
     detail: what was seen, where it was not simply kept. rounds: judged ones of a race; void: those in which nobody
     won or too little was answered; faulty: those that show the condition ignored. winners_max: in one round.
@@ -67,7 +67,7 @@ class ConditionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured of one store.
+    """The results of all conditions of one store.
 
     versions_repeat: equal bytes gave equal versions (C7); None where it was not seen.
     request_ns: duration of each request that was sent alone, not in a race.

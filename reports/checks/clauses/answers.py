@@ -238,7 +238,7 @@ def _wrong_tokens_carried(truth: Truth, operations: Operations, readable: Flags)
 
 
 def _describe_tokens(truth: Truth, operations: Operations, one: int, row: int) -> dict[str, Any]:
-    """What the record says and what the client had, for a witness."""
+    """The record's words and the client's token, for a witness."""
     grant = int(operations.grant[one])
     return {
         "token": int(truth.events.integers("token")[row]),

@@ -133,7 +133,7 @@ class _Ledger:
         return Violations(clause="DL5", run=self.returns.run[wrong], at_ns=at_ns, witness=witness)
 
     def _standing_of(self, identity: int) -> Ints:
-        """Where a commit stands at the end, by version."""
+        """The versions in which a commit stands at the end."""
         found: Ints = self.standing[self.landings.identity[self.standing] == identity]
         return found
 

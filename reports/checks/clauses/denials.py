@@ -22,7 +22,7 @@ from reports.checks.facts.sources.truth import Truth
 
 
 class Excuses:
-    """What the record says in favour of a denied call.
+    """The reasons in the record for which a call may have been denied.
 
     force_end_ns, end_ns: per grant, until when it may deny others, and when it ended; FOREVER while open.
     """

@@ -78,7 +78,7 @@ class Case:
 
     @cached_property
     def store_answers(self) -> list[StoreAnswers]:
-        """What the store of each real run answered."""
+        """The answers of each real run's store."""
         return find_store_answers(self.events, self.runs, self.span_of, self.disturbances)
 
     @cached_property

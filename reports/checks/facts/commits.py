@@ -63,7 +63,7 @@ class Returns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commits:
-    """What is known of all commits of a history."""
+    """All commits of a history."""
 
     landings: Landings
     returns: Returns

@@ -260,7 +260,7 @@ _ANSWERS: Final = {
 
 
 def _answer_text(operations: Operations, call: int) -> str:
-    """What a call returned, in the words of its caller."""
+    """The answer of a call, in the words of its caller."""
     op, outcome = int(operations.op[call]), Outcome(int(operations.outcome[call]))
     if op == Op.RELEASE and outcome == Outcome.APPLIED:
         return "released"

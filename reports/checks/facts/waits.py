@@ -83,7 +83,7 @@ def allowances_ns(bounds: Bounds, waits: Waits) -> Ints:
 
 
 def waited_text(case: Case, waits: Waits, wait: int, waited_ns: int) -> str:
-    """Who waited for how long, and in how many calls."""
+    """A wait in words: its client, its length, and in how many calls."""
     who, calls, processes = (
         case.events.text("node", int(waits.node[wait])),
         int(waits.calls[wait]),

@@ -45,7 +45,7 @@ NEVER: Final = 2**62
 
 
 class Result(Enum):
-    """What an operation returned."""
+    """The result of an operation."""
 
     GRANTED = "granted"
     DENIED = "denied"

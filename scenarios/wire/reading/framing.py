@@ -25,7 +25,7 @@ class Framing(Enum):
 
 
 class _Place(Enum):
-    """What the next bytes are."""
+    """The part of a message to which the next bytes belong."""
 
     HEAD = "head"
     BODY = "body"

@@ -37,7 +37,7 @@ def is_checkpoint(version: int) -> bool:
 
 
 def entry_key(table: str, version: int) -> str:
-    """Where the log entry of a version lies."""
+    """The key of a version's log entry."""
     return f"{table}/_delta_log/{version:020}.json"
 
 

@@ -27,7 +27,7 @@ def lock_key_of(workload: Workload, client: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPlaces:
-    """Where a real run keeps its logs, by URI.
+    """The places in which a real run keeps its logs, by URI.
 
     objects: of the store with the log entries. rows: of the helping log store's table; "" where there is none.
     """

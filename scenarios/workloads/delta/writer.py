@@ -18,7 +18,7 @@ _PAUSE_NS: Final = 100 * NS_PER_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a writer is told of its commit.
+    """The answer that a writer gets about its commit.
 
     outcome: APPLIED: it is in `version`. PRECONDITION_FAILED: it is in none, rivals were always first. REJECTED: it is
     in none, the lock was lost or a request refused. AMBIGUOUS: nobody can say. gets: log objects read. attempts:

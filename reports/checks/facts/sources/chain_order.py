@@ -214,7 +214,7 @@ def _by_lock(events: Events, rows: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class _Readings:
-    """What was read of one lock.
+    """The readings of one lock.
 
     shown_ns, shown: by content, when readings showed it, ascending, and under which version. contents: by version, what
     was found under it. nothing_ns: when readings found nothing, ascending.

@@ -102,7 +102,7 @@ class Landed:
 
     @property
     def state(self) -> int:
-        """What the last write left behind."""
+        """The state that the last write left behind."""
         return self._last.leaves() if self._last is not None else UNKNOWN
 
     def in_order(self) -> list[Write]:

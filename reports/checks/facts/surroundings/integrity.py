@@ -179,7 +179,7 @@ def _lengths(events: pa.Table, runs: pa.Table, damaged: dict[int, str]) -> dict[
 
 
 def _wrong_key(seq: Ints) -> str:
-    """What is wrong with the ascending key of one run."""
+    """The fault of one run's ascending key, in words."""
     twice = np.flatnonzero(np.diff(seq) == 0)
     if len(twice):
         return f"event {int(seq[twice[0]])} is recorded twice"

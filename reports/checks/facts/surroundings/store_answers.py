@@ -280,7 +280,7 @@ def _between(count: int, first: int, last: int) -> Flags:
 
 
 def _reason(events: Events, replies: Ints) -> str:
-    """What most of these replies gave as their reason."""
+    """The reason that most of these replies gave."""
     codes, counts = np.unique(events.codes("detail")[replies], return_counts=True)
     return events.text("detail", int(codes[np.argmax(counts)])) if len(codes) else ""
 
