@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -26,7 +27,7 @@ from reports.formats.exit_codes import gate
 from reports.formats.junit import junit_xml
 from reports.formats.results import Failure, Results, Timeline, judged, load_results
 from reports.formats.text import readable
-from reports.history_files import load_history, write_history
+from reports.history_files import Notes, load_history, write_history
 from reports.pipeline.timeline import KINDS_SHOWN, build_timeline
 
 
@@ -158,10 +159,60 @@ def judged_history(
 
     Raises HistoryUnreadable if there is no history, and NothingRecorded if the run ended before its first event.
     """
+    return _judged(history, _read(history), provenance, ended=ended, finished_seeds=finished_seeds)
+
+
+def judged_if_damaged(
+    history: Path,
+    *,
+    provenance: Mapping[str, object] = MappingProxyType({}),
+    ended: str = "",
+    finished_seeds: int = 0,
+) -> Results | None:
+    """What `judged_history` says of a history that is not what its run recorded; None where every run is whole.
+
+    It costs a look at every event, and no judgement where all are whole. Raises what `judged_history` raises.
+    """
+    read = _read(history)
+    is_damaged = bool(read.damage or read.notes.damaged or read.notes.nameless)
+    # A run that judged itself wrote every event to its end, and a row for each run.
+    is_shortened = bool(read.notes.cut_off or read.notes.inferred or read.shortened)
+    is_shortened = is_shortened and (history / "results.json").is_file()
+    if not (is_damaged or is_shortened):
+        return None
+    return _judged(history, read, provenance, ended=ended, finished_seeds=finished_seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A history as it was read.
+
+    damage: run number to what is wrong with it. digest_of: of each run, as it is now. shortened: runs whose end is
+        missing, though their row does not say that they were cut off.
+    """
+
+    events: pa.Table
+    runs: pa.Table
+    notes: Notes
+    digest_of: Mapping[int, str]
+    damage: dict[int, str]
+    shortened: frozenset[int]
+
+
+def _read(history: Path) -> _Read:
     events, runs, notes = load_history(history)
     digest_of = digests(events)
     # An altered history does not show what happened, whether clauses hold in it or break. So each run is compared.
-    damage = altered(inspect_records(events, runs), set(digest_of), computed=digest_of)
+    records = inspect_records(events, runs)
+    damage = {**records.damaged, **altered(records, set(digest_of), computed=digest_of)}
+    told = runs["run"].filter(pc.fill_null(runs["is_cut_off"], fill_value=False)).to_pylist()
+    return _Read(events, runs, notes, digest_of, damage, frozenset(records.cut_off).difference(told))
+
+
+def _judged(
+    history: Path, read: _Read, provenance: Mapping[str, object], *, ended: str, finished_seeds: int
+) -> Results:
+    events, runs, notes, digest_of, damage = read.events, read.runs, read.notes, read.digest_of, read.damage
     known = history / "results.json" if history.is_dir() else None
     earlier = load_results(known) if known is not None and known.is_file() else None
     counted = Summary.of(

@@ -58,6 +58,7 @@ def write_report(
     spark: SparkSession | None = None,
     provenance: Mapping[str, object] = MappingProxyType({}),
     without_spark: str = "",
+    damaged: Mapping[Path, Results] = MappingProxyType({}),
 ) -> Path:
     """Analyse every part on Spark, join what only the run itself knows, and render the page.
 
@@ -69,6 +70,8 @@ def write_report(
     spark: a session to use; by default the page starts its own.
     provenance: where results come from that are judged here.
     without_spark: the reason for not using Spark; empty to use it.
+    damaged: what the judge says now of each folder whose record is not what was recorded (`account.judged_if_damaged`).
+        It stands there in the place of what the run said, and nothing is measured in it.
     Returns the path of `report.html`.
     """
     files = [part.folder / "results.json" for part in parts]
@@ -76,12 +79,29 @@ def write_report(
     try:
         if without_spark:
             raise CapabilityMissing(without_spark)
-        sections = _analysed(parts, judged, out / ANALYSIS, spark)
+        whole = [pair for pair in zip(parts, judged, strict=True) if pair[0].folder not in damaged]
+        analysed = _analysed([part for part, _ in whole], [known for _, known in whole], out / ANALYSIS, spark)
+        sections = {part.folder: section for (part, _), section in zip(whole, analysed, strict=True)}
     except CapabilityMissing as error:
-        sections = [known or _judged_here(part, provenance) for part, known in zip(parts, judged, strict=True)]
-        for section in sections:
-            section.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
-    return render(sections, out, title=title)
+        sections = {}
+        for part, known in zip(parts, judged, strict=True):
+            if part.folder not in damaged:
+                section = sections[part.folder] = known or _judged_here(part, provenance)
+                section.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
+    for part, known in zip(parts, judged, strict=True):
+        if part.folder in damaged:
+            sections[part.folder] = _damaged(damaged[part.folder], part, known)
+    return render([sections[part.folder] for part in parts], out, title=title)
+
+
+def _damaged(again: Results, part: Part, judged: Results | None) -> Results:
+    """The section of a part whose record is not what was recorded: what `lockref check` says of it, and why."""
+    notices = [*again.notices, "no latencies, no fairness, no timeline: they would be those of a damaged record"]
+    if judged is not None:
+        notices.append(
+            f"before its record was damaged, the run said {judged.worst.replace('_', ' ')}: {judged.statement}"
+        )
+    return again.model_copy(update={"title": part.title, "notices": notices})
 
 
 def _judged_here(part: Part, provenance: Mapping[str, object]) -> Results:
@@ -92,6 +112,8 @@ def _judged_here(part: Part, provenance: Mapping[str, object]) -> Results:
 def _analysed(
     parts: Sequence[Part], judged: Sequence[Results | None], out: Path, spark: SparkSession | None
 ) -> list[Results]:
+    if not parts:
+        return []
     # Imported here, as reports that use no Spark need none of it.
     from reports.spark.session import ended_by_signals
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockref.cli.jobs.results import say_results
 from lockref.errors import ConfigError
 from lockref.temporary_folders import sweep
+from reports.account import judged_if_damaged
+from reports.formats.exit_codes import code_of
 from reports.history_files import history_folders
 from reports.page import ANALYSIS, Part, title_of, write_report
 from reports.pipeline.analysis import SPARK
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 def report(console: Console, run: str, *, out: Path | None, title: str) -> int:
     """Write the page, its Markdown and its figures. out: folder; None for the run's own. title: headline, "" for ours.
 
+    Returns 0 whatever verdict a page shows, since the run's command has told it. Where a record is not what was
+    recorded, the page shows what `lockref check` says of it, and so does the exit code.
     Errors: ConfigError for a run that is none, or recorded nothing; KeyboardInterrupt after Ctrl-C.
     """
     try:
@@ -39,10 +44,17 @@ def _reported(console: Console, run: str, *, out: Path | None, title: str) -> in
     for line in sweep(target / ANALYSIS / SPARK).lines():
         console.say(line, style="dim")
     console.step(f"report: {', '.join(part.title for part in parts)}")
-    page = write_report(parts, target, title=title or "lockref report", provenance=provenance({"run": run}))
+    about = provenance({"run": run})
+    damaged = {}
+    for part in parts:
+        again = judged_if_damaged(part.folder, provenance=about, ended=part.ended, finished_seeds=part.finished_seeds)
+        if again is not None:
+            damaged[part.folder] = again
+            say_results(console, again)
+    page = write_report(parts, target, title=title or "lockref report", provenance=about, damaged=damaged)
     console.say(f"report   {page}")
     console.say(f"figures  {target / 'figures'}")
-    return 0
+    return code_of([*damaged.values()])
 
 
 def parts_of(folder: Path) -> list[Part]:
