@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -225,3 +226,23 @@ def test_an_exchange_is_what_is_read() -> None:
     """The reader needs no connection: the facts of one request are enough."""
     exchange = Exchange(method="GET", path="/bucket/k", parameters={}, headers={}, asked_ns=1)
     assert dialect_of("s3", "bucket").request(exchange).key == "bucket/k"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "told"),
+    [
+        ("s3", "x-amz-copy-source-if-match"),
+        ("az", "x-ms-source-if-match"),
+        ("gs", "ifSourceGenerationMatch=17"),
+    ],
+)
+def test_a_copy_names_the_version_of_its_source(scheme: str, told: str) -> None:
+    """C14: without it, a copy of another version than the one that was seen would be accepted."""
+    requests, _ = CLOUDS[scheme].protocol or pytest.fail("a cloud is asked by HTTP")
+    copy = Call(verb=COPY, key="key", source="from", source_match="17", match="3")
+    with_it = requests.write_request(PLACES[scheme], copy)
+    without = requests.write_request(PLACES[scheme], replace(copy, source_match=None))
+    said = {f"{name}: {value}" for name, value in with_it.headers.items()} | {with_it.target}
+    unsaid = {f"{name}: {value}" for name, value in without.headers.items()} | {without.target}
+    (new,) = said - unsaid
+    assert new.startswith(f"{told}: 17") or told in new

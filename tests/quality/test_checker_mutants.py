@@ -201,6 +201,9 @@ JUDGE_MUTANTS = [
     ("facts.sources.truth", "first = np.where(until < 0, start, after + 1)", "first = start"),
     ("clauses.loss_notice", "if is_hidden[one]:", "if False:"),
     ("clauses.loss_notice", "owed = case.runs.claim(LOSSES)[operations.run]", "owed = np.ones(len(operations.op), dtype=np.bool_)"),  # noqa: E501
+    ("clauses.liveness", "np.maximum(operations.return_at_ns[call], np.where(bounds.has_end, bounds.faults_end_ns, 0)[run])", "operations.return_at_ns[call]"),  # noqa: E501
+    ("clauses.liveness", "np.minimum(np.minimum(ended, valid), case.end_ns[run])", "np.minimum(ended, valid)"),
+    ("clauses.liveness", " and not disturbances.is_paused_for_good(run, node)", ""),
     ("clauses.liveness", "(over > limit) & bounds.has_end", "(over >= limit) & bounds.has_end"),
     ("situations", "(within[0] - within[1] > landed)", "(within[0] - within[1] >= landed)"),
     ("clauses.fairness", "counts > allowed[run]", "counts >= allowed[run]"),

@@ -441,3 +441,37 @@ def test_a_holder_that_works_under_a_record_without_an_end_keeps_it():
     _asks(h, "n2", since=5, until=350, each=4, pause=5)
     h.released(a, call=360, applied=361)
     assert h.verdict("L1")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(("renewed_at", "expected"), [(50, "held"), (51, "violated")])
+def test_an_orphan_is_over_one_validity_after_the_faults(renewed_at, expected):
+    """L6: the faults end at 50, so what a call left before may stand until 150."""
+    h = timed(faults_end_ns=50)
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=101, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, Outcome.AMBIGUOUS)
+    h.write("n1", Op.RENEW, sent=renewed_at, owner="o1", valid_until=renewed_at + 100, task="heartbeat")
+    h.granted("n2", call=300, applied=301, returned=302)
+    assert h.verdict("L6")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("end", "expected"), [(106, "held"), (107, "violated")])
+def test_what_stands_when_the_run_ends_is_no_orphan_before_its_time(end, expected):
+    """L6: the record is good until 1,000, and it has to be gone by 106; nobody knows what came after the run."""
+    h = timed(end_ns=end)
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", valid_until=1000, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, Outcome.AMBIGUOUS)
+    assert h.verdict("L6")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("ends", "expected"), [(False, "held"), (True, "violated")])
+def test_a_process_that_is_paused_for_good_owes_no_return(ends, expected):
+    """L5: it never ran on. One that was woken has to return."""
+    h = timed(end_ns=2000)
+    h.call("n1", Op.ACQUIRE, 0)
+    h.fault("n1", 5, "pause", "begin", "p")
+    if ends:
+        h.fault("n1", 20, "pause", "end", "p")
+    h.granted("n2", call=1000, applied=1001, returned=1002)
+    assert h.verdict("L5")["verdict"] == expected
