@@ -13,7 +13,7 @@ from urllib.parse import SplitResult
 
 from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Place, WriteMode
 from lockref.clouds.statuses import ServerStatuses
-from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest
+from lockref.clouds.traffic import NOTHING, Exchange, ObjectReply, ObjectRequest, Readable
 from lockref.stores.address import StoreAddress
 from lockref.stores.port import ObjectStore
 
@@ -87,7 +87,7 @@ class Cloud:
     open_store: the store at an address, with the time-out of a request in nanoseconds and the size of the pool.
         Errors: ConfigError for a configuration that cannot be used; CapabilityMissing for what holds no objects.
     protocol: what the cloud is asked with, without its SDK; None for a store without a wire that we write on.
-    traffic: how requests and answers of foreign clients are read; None where they are not.
+    traffic: how requests and answers of foreign clients are read; None where they are not. readable: what of them.
     signer: finds credentials for the store at an address. Errors: ConfigError, BackendUnavailable.
     statuses: with which its own service answers. modes: see `calls`.
     amplifiers: sets of headers that make a server of this kind look longer at a body before it writes. A race may use
@@ -111,6 +111,7 @@ class Cloud:
     statuses: ServerStatuses
     protocol: tuple[Writer, Answers] | None = None
     traffic: tuple[TrafficRequests, TrafficReplies] | None = None
+    readable: Readable = NOTHING
     signer: Callable[[StoreAddress], Signer] | None = None
     modes: tuple[WriteMode, ...] = ()
     amplifiers: tuple[tuple[tuple[str, str], ...], ...] = ()

@@ -41,6 +41,22 @@ _SEVERAL: Final = re.compile(r'"\s*,\s*(?:W/)?"')
 _ASKED: Final = {Op.READ: Asked.READ, Op.WRITE: Asked.WRITE, Op.DELETE: Asked.DELETE}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readable:
+    """What may be read of a cloud's foreign traffic, beside `HEADERS_READ`. Everything else may be secret.
+
+    headers: the cloud's own. parameters: of a query, with their values. named_parameters: their presence is read alone.
+    """
+
+    headers: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset()
+    named_parameters: frozenset[str] = frozenset()
+
+
+NOTHING: Final = Readable()
+"""The words of a store that is reached by no wire: none."""
+
+
 @dataclass(slots=True)
 class Body:
     """What a message carried. is_whole: `kept` is all of it. digest: of all of it, kept or not."""

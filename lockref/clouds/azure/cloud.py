@@ -73,6 +73,7 @@ AZURE: Final = Cloud(
     open_store=_open,
     protocol=(requests, answers),
     traffic=(requests, answers),
+    readable=facts.READABLE,
     signer=_signer,
     create_container=_create_container,
     refusal=answers.write_refusal,

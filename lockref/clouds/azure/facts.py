@@ -10,6 +10,7 @@ from typing import Final
 
 from lockref.clouds.calls import BLOCKS, COPYING, WriteMode
 from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, ServerStatuses, StatusRow, Versions
+from lockref.clouds.traffic import Readable
 from lockref.stores.buckets import CHARS_MAX
 from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
@@ -101,14 +102,12 @@ MODES: Final = (
     WriteMode(clause="C14", name=COPYING),
 )
 
-HEADERS_READ: Final = frozenset({"x-ms-blob-type", "x-ms-date", "x-ms-error-code"})
-"""Azure's own headers that may be read in foreign traffic, beside `traffic.HEADERS_READ`."""
-
-PARAMETERS_READ: Final = frozenset({"comp", "restype"})
-"""Query parameters whose values may be read in foreign traffic."""
-
-PARAMETERS_NAMED: Final = frozenset({"snapshot", "versionid"})
-"""Query parameters of which may be read that they are there."""
+READABLE: Final = Readable(
+    headers=frozenset({"x-ms-blob-type", "x-ms-date", "x-ms-error-code"}),
+    parameters=frozenset({"comp", "restype"}),
+    named_parameters=frozenset({"snapshot", "versionid"}),
+)
+"""What may be read in foreign traffic."""
 
 _CONTAINER: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 

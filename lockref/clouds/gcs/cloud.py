@@ -62,6 +62,7 @@ GCS: Final = Cloud(
     open_store=_open,
     protocol=(requests, answers),
     traffic=(requests, answers),
+    readable=facts.READABLE,
     signer=_signer,
     create_container=_create_container,
     refusal=answers.write_refusal,

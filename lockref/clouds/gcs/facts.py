@@ -10,6 +10,7 @@ from typing import Final
 
 from lockref.clouds.calls import COPYING, MEDIA, RESUMABLE, WriteMode
 from lockref.clouds.statuses import OBJECT_STORES, ServerStatuses, StatusRow, Versions
+from lockref.clouds.traffic import Readable
 from lockref.stores.buckets import CHARS_MAX, common_fault
 from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
@@ -51,16 +52,12 @@ MODES: Final = (
     WriteMode(clause="C15", name=RESUMABLE, can_race=True),
 )
 
-HEADERS_READ: Final = frozenset({"x-goog-generation", "x-goog-if-generation-match", "x-goog-metageneration"})
-"""The service's own headers that may be read in foreign traffic, beside `traffic.HEADERS_READ`."""
-
-PARAMETERS_READ: Final = frozenset(
-    {"alt", "generation", "ifGenerationMatch", "ifMetagenerationMatch", "name", "uploadType"}
+READABLE: Final = Readable(
+    headers=frozenset({"x-goog-generation", "x-goog-if-generation-match", "x-goog-metageneration"}),
+    parameters=frozenset({"alt", "generation", "ifGenerationMatch", "ifMetagenerationMatch", "name", "uploadType"}),
+    named_parameters=frozenset({"ifGenerationNotMatch", "ifMetagenerationNotMatch", "upload_id"}),
 )
-"""Query parameters whose values may be read in foreign traffic."""
-
-PARAMETERS_NAMED: Final = frozenset({"ifGenerationNotMatch", "ifMetagenerationNotMatch", "upload_id"})
-"""Query parameters of which may be read that they are there. The id of an upload is a capability."""
+"""What may be read in foreign traffic. The id of an upload is a capability."""
 
 DOTTED_CHARS_MAX: Final = 222
 """The whole of a name with dots, of which each part has at most 63."""

@@ -60,6 +60,7 @@ S3: Final = Cloud(
     open_store=_open,
     protocol=(requests, answers),
     traffic=(requests, answers),
+    readable=facts.READABLE,
     signer=_signer,
     create_container=_create_container,
     refusal=answers.write_refusal,

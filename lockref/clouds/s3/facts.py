@@ -10,6 +10,7 @@ from typing import Final
 
 from lockref.clouds.calls import COPYING, MULTIPART, WriteMode
 from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, ServerStatuses, StatusRow, Versions
+from lockref.clouds.traffic import Readable
 from lockref.stores.buckets import CHARS_MAX, common_fault
 from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
@@ -90,19 +91,26 @@ MODES: Final = (
 AMPLIFIERS: Final = ((("x-amz-sdk-checksum-algorithm", "SHA256"),),)
 """Servers that are told to check a sum have the whole body in their hands between the check and the write."""
 
-HEADERS_READ: Final = frozenset({"content-encoding", "x-amz-copy-source", "x-amz-date", "x-amz-decoded-content-length"})
-"""S3's own headers that may be read in foreign traffic, beside `traffic.HEADERS_READ`. All others may be secret."""
-
-PARAMETERS_READ: Final = frozenset(
-    {
-        "acl", "delete", "legal-hold", "list-type", "partNumber", "retention", "select", "tagging", "uploads",
-        "versioning", "versions",
-    }
-)  # fmt: skip
-"""Query parameters whose values may be read in foreign traffic."""
-
-PARAMETERS_NAMED: Final = frozenset({"uploadId", "versionId"})
-"""Query parameters of which may be read that they are there."""
+READABLE: Final = Readable(
+    headers=frozenset({"content-encoding", "x-amz-copy-source", "x-amz-date", "x-amz-decoded-content-length"}),
+    parameters=frozenset(
+        {
+            "acl",
+            "delete",
+            "legal-hold",
+            "list-type",
+            "partNumber",
+            "retention",
+            "select",
+            "tagging",
+            "uploads",
+            "versioning",
+            "versions",
+        }
+    ),
+    named_parameters=frozenset({"uploadId", "versionId"}),
+)
+"""What may be read in foreign traffic."""
 
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]*[a-z0-9]")
 

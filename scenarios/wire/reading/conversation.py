@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
-from lockref.clouds.azure import facts as azure
-from lockref.clouds.gcs import facts as gcs
-from lockref.clouds.s3 import facts as s3
 from lockref.clouds.traffic import HEADERS_READ, Exchange
+from lockref.clouds.uri import CLOUDS
 from scenarios.injection.http_messages import BODILESS_STATUSES, INTERIM, BadMessage, BodyEnd, body_end, status_of
 from scenarios.wire.reading.framing import Framing, Messages
 
-HEADERS_KEPT: Final = HEADERS_READ.union(s3.HEADERS_READ, gcs.HEADERS_READ, azure.HEADERS_READ)
+_KINDS: Final = [cloud.readable for cloud in CLOUDS.values()]
+
+HEADERS_KEPT: Final = HEADERS_READ.union(*(kind.headers for kind in _KINDS))
 """The only headers that leave this module."""
 
-PARAMETERS_KEPT: Final = s3.PARAMETERS_READ | gcs.PARAMETERS_READ | azure.PARAMETERS_READ
+PARAMETERS_KEPT: Final = frozenset[str]().union(*(kind.parameters for kind in _KINDS))
 """The only query parameters whose values leave this module."""
 
-PARAMETERS_NAMED: Final = PARAMETERS_KEPT.union(s3.PARAMETERS_NAMED, gcs.PARAMETERS_NAMED, azure.PARAMETERS_NAMED)
+PARAMETERS_NAMED: Final = PARAMETERS_KEPT.union(*(kind.named_parameters for kind in _KINDS))
 """The query parameters whose presence is noted."""
 
 _TEXT_CHARS_MAX: Final = 1024
