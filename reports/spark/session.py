@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 import signal
+import socketserver
 import sys
 import threading
 from collections.abc import Iterator
@@ -103,6 +104,13 @@ def kill() -> None:
                 child.kill()
 
 
+def _say_nothing_of_its_end() -> None:
+    """The command ends. Every thread that waits for the JVM would tell of that, some by the root logger."""
+    logging.disable(logging.CRITICAL)
+    # pyspark hears from the JVM's tasks by such a server, which prints a traceback when one of them is gone.
+    socketserver.BaseServer.handle_error = lambda *_request: None  # type: ignore[method-assign]
+
+
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
     """In this block Ctrl-C, SIGTERM and SIGHUP first kill the JVM, then do what they would have done.
@@ -120,8 +128,7 @@ def ended_by_signals() -> Iterator[None]:
     def kill_first(number: int, frame: FrameType | None) -> None:
         nonlocal is_heard
         is_heard = True
-        # The command ends. Every thread that waits for the JVM would tell of that, some by the root logger.
-        logging.disable(logging.CRITICAL)
+        _say_nothing_of_its_end()
         kill()
         before[number](number, frame)
 
