@@ -85,8 +85,7 @@ def workplace(
 def _shortened(command: str) -> list[str]:
     for pattern, replacement in SHORTER:
         command = pattern.sub(replacement, command)
-    if "--all" in command:
-        command = command.replace("--all", "e01 e08")
+    command = re.sub(r"--all(?=\s)", "e01 e08", command)
     if "LK-" in command:
         run(["sim", "e08", "--provider", "hudi", "--seeds", "1"])
         stored = min(Path(".lockref/failures").glob("LK-*.json")).stem

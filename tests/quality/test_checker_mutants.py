@@ -226,7 +226,7 @@ JUDGE_MUTANTS = [
     ("facts.sources.assignment", "(op != Op.RELEASE) & (op != Op.DELETE)", "(op != Op.RELEASE)"),
     ("facts.sources.assignment", "if by_name[code] in used:", "if False:"),
     ("facts.sources.protocols", "SOURCES.get(protocol, CALLS)", "SOURCES.get(protocol, CHAIN)"),
-    ("clauses.takeover", "& grants.lapses", ""),
+    ("clauses.takeover", "(grants.end_kind == END_TAKEN_OVER) & grants.lapses", "(grants.end_kind == END_TAKEN_OVER)"),
     ("clauses.commits", "self.commits.is_lost | ", ""),
     ("clauses.commits", "self.commits.is_twice | ", ""),
     ("clauses.commits", " | is_elsewhere)", ")"),
