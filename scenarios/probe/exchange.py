@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from lockref.clouds.bounded_exchange import BoundedSocket, bounded
 from lockref.clouds.calls import Answer, Call, HttpReply, Unsigned
 from lockref.errors import ConfigError
+from lockref.grammar import decimal
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.endpoints import TRANSPORTS
 from lockref.words import Outcome
@@ -28,6 +29,7 @@ from scenarios.probe.dialect import Dialect
 
 REQUEST_TIMEOUT_NS: Final = 10 * NS_PER_S
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""No answer to the probe is longer: its objects are small, and a listing names a thousand keys at most."""
 _BUNDLES: Final = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 _CONNECT_TIMEOUT_S: Final = 3.0
 _LOST: Final = (OSError, http.client.HTTPException, ValueError)
@@ -245,16 +247,23 @@ def _trust() -> ssl.SSLContext:
 
 
 def _read_reply(sock: BoundedSocket, method: str) -> tuple[HttpReply, bool]:
-    """The reply, and whether its connection may be used again."""
+    """The reply, and whether its connection may be used again.
+
+    Errors: those of `_LOST`. A reply whose end nobody knows is no answer: the object in it may be cut off.
+    """
     response = http.client.HTTPResponse(cast("socket.socket", sock), method=method)
     try:
         response.begin()
-        body = response.read(BODY_BYTES_MAX)
-        if response.length and len(body) < BODY_BYTES_MAX:
+        length = response.getheader("Content-Length")
+        if length is not None and decimal(length.strip()) is None:
+            # Python takes such a length for none, and reads until the connection ends.
+            raise http.client.HTTPException("Content-Length is no length")
+        body = response.read(BODY_BYTES_MAX + 1)
+        if len(body) > BODY_BYTES_MAX or response.length:
             # Python tells of a body that was cut off only where the whole of it is asked for.
-            raise http.client.IncompleteRead(body, response.length)
+            raise http.client.IncompleteRead(body[:0], response.length)
         headers = {name.lower(): value for name, value in response.getheaders()}
-        is_reusable = not response.will_close and response.isclosed() and len(body) < BODY_BYTES_MAX
+        is_reusable = not response.will_close and response.isclosed()
         return HttpReply(status=response.status, headers=headers, body=body), is_reusable
     finally:
         response.close()
