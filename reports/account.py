@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -174,21 +174,20 @@ def judged_if_damaged(
     It costs a look at every event, and no judgement where all are whole. Raises what `judged_history` raises.
     """
     read = _read(history)
-    is_damaged = bool(read.damage or read.notes.damaged or read.notes.nameless)
-    # A run that judged itself wrote every event to its end, and a row for each run.
-    is_shortened = bool(read.notes.cut_off or read.notes.inferred or read.shortened)
-    is_shortened = is_shortened and (history / "results.json").is_file()
-    if not (is_damaged or is_shortened):
+    if not (read.damage or read.notes.damaged or read.notes.nameless):
         return None
     return _judged(history, read, provenance, ended=ended, finished_seeds=finished_seeds)
+
+
+_ROWLESS: Final = "its row in the table of runs is gone"
+_SHORTENED: Final = "its end is gone"
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
     """A history as it was read.
 
-    damage: run number to what is wrong with it. digest_of: of each run, as it is now. shortened: runs whose end is
-        missing, though their row does not say that they were cut off.
+    damage: run number to what is wrong with it. digest_of: of each run, as it is now.
     """
 
     events: pa.Table
@@ -196,7 +195,6 @@ class _Read:
     notes: Notes
     digest_of: Mapping[int, str]
     damage: dict[int, str]
-    shortened: frozenset[int]
 
 
 def _read(history: Path) -> _Read:
@@ -206,7 +204,12 @@ def _read(history: Path) -> _Read:
     records = inspect_records(events, runs)
     damage = {**records.damaged, **altered(records, set(digest_of), computed=digest_of)}
     told = runs["run"].filter(pc.fill_null(runs["is_cut_off"], fill_value=False)).to_pylist()
-    return _Read(events, runs, notes, digest_of, damage, frozenset(records.cut_off).difference(told))
+    shortened = frozenset(records.cut_off).difference(told) | frozenset(notes.cut_off)
+    if (history / "results.json").is_file():
+        # A run that judged itself wrote every event to its end, and a row for each run, which said what it demanded.
+        rowless = runs.filter(pc.fill_null(runs["is_inferred"], fill_value=False))["run"].to_pylist()
+        damage = {**dict.fromkeys(rowless, _ROWLESS), **dict.fromkeys(sorted(shortened), _SHORTENED), **damage}
+    return _Read(events, runs, notes, digest_of, damage)
 
 
 def _judged(
