@@ -19,6 +19,7 @@ from reports.checks.measures.endings import ENDINGS_SCHEMA
 from reports.checks.measures.speed import SPEED_SCHEMA
 from reports.checks.spec import CLAUSES, FAIRNESS, LIVENESS, SAFETY
 from reports.checks.summary import Summary
+from reports.checks.thresholds.kept import SAMPLES_SCHEMA
 from reports.formats.document import document_of
 from reports.formats.exit_codes import code_of, gate
 from reports.formats.github import annotation_lines
@@ -94,6 +95,7 @@ def judgement(runs: list[Run]) -> Judgement:
         answers=STORE_ANSWERS_SCHEMA.empty_table(),
         speeds=SPEED_SCHEMA.empty_table(),
         endings=ENDINGS_SCHEMA.empty_table(),
+        threshold_samples=SAMPLES_SCHEMA.empty_table(),
     )
 
 

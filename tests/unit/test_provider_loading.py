@@ -229,16 +229,3 @@ def test_a_lock_has_a_lease_or_none() -> None:
     """Two declarations that contradict each other are refused."""
     with pytest.raises(ConfigError, match="a lease or none"):
         provider_from(type("Claims", (StorageLock,), {"claims": (LEASE, NO_LEASE)}), name="x")
-
-
-def test_a_variant_of_the_old_form_is_refused_by_name(tmp_path: Path) -> None:
-    """A variant that overrides a step that the lock no longer has would be judged as the unbroken lock."""
-    file = tmp_path / "forgetful.py"
-    file.write_text(
-        "from lockref.storage.provider import StorageLock\n"
-        "class Forgetful(StorageLock):\n"
-        "    def _release_write(self, version, body):\n"
-        "        return self._store.put(self._key, body)\n"
-    )
-    with pytest.raises(ConfigError, match=r"Forgetful overrides _release_write of StorageLock.*replace a part"):
-        load_provider(f"{file}:Forgetful")
