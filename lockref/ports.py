@@ -37,6 +37,8 @@ class Request(NamedTuple):
     ops: where the body tells of several locks, what the request does to each; given with the number.
     gives_back: a DELETE by which the client gives its own lock back; given with the number. To plans it is a release,
         too.
+    serves: ACQUIRE, RENEW or RELEASE of a write, by the call that it serves, where that is not what its record looks
+        like; given with the number. Plans go by it. NONE: as `op` says.
     """
 
     client: str
@@ -49,6 +51,7 @@ class Request(NamedTuple):
     number: int = ABSENT
     ops: tuple[Op, ...] = ()
     gives_back: bool = False
+    serves: Op = Op.NONE
 
 
 class Reply(NamedTuple):

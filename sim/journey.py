@@ -67,6 +67,11 @@ class Receiver(Protocol):
         ...
 
 
+def plan_op(request: Request) -> str:
+    """The operation of a request, as plans name it."""
+    return OP_NAMES[request.serves or request.op]
+
+
 class InFlight:
     """One request under way between a process and a service.
 
@@ -88,7 +93,7 @@ class InFlight:
         self.hosted = hosted
         self.service = hosted.name
         self.request = request
-        self.op = OP_NAMES[request.op]
+        self.op = plan_op(request)
         self.ops = (None, self.op, RELEASE) if request.gives_back else (None, self.op)
         self.is_over = False
         self.to_service_ns, self.to_client_ns, self.is_request_lost, self.is_reply_lost, self.resend_ns = draw

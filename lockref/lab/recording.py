@@ -56,14 +56,61 @@ def host_stamp(runtime: Runtime) -> Callable[[], Stamp]:
     return stamp
 
 
+class OpenCalls:
+    """Which calls of a lock the clients of one process have open, and which of them hold it.
+
+    A lock under test must not describe itself, and its record may be misread: a token that rises with each write makes
+    a renewal look like an acquisition, a stamp that has passed makes a release look like a renewal. The calls are the
+    harness's own, so a plan goes by them (`Request.serves`). Safe to share between threads: each step is one operation
+    on a dictionary.
+    """
+
+    __slots__ = ("_holders", "_open")
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], Op] = {}
+        self._holders: dict[tuple[str, str], None] = {}
+
+    def began(self, lock: str, task: str, op: Op) -> None:
+        """A client's task calls a lock to acquire or to release it."""
+        self._open[lock, task] = op
+
+    def returned(self, lock: str, task: str, *, is_granted: bool = False) -> None:
+        """The call is over. is_granted: from now on the task holds the lock."""
+        op = self._open.pop((lock, task), _OP_NONE)
+        if is_granted:
+            self._holders[lock, task] = None
+        elif op is _OP_RELEASE:
+            self._holders.pop((lock, task), None)
+
+    def holds_on(self, lock: str, task: str) -> None:
+        """After an inner release, the task holds the lock as before."""
+        self._holders[lock, task] = None
+
+    def served(self, lock: str, task: str, looks: Op) -> Op:
+        """What a write of a lock's record serves. looks: what its record looks like.
+
+        A record that says that it is free is a release, whoever asks for what. A write by a client's own task serves
+        the call that this task has open. Any other write serves a holder, while there is one: it renews. What is left
+        is known by its look alone: a task that the lock started for a call, or a write after the call.
+        """
+        if looks is _OP_RELEASE:
+            return looks
+        own = self._open.get((lock, task))
+        if own is not None:
+            return own
+        return _OP_RENEW if any(held == lock for held, _ in tuple(self._holders)) else looks
+
+
 class Journal:
     """Writes the events of one process into a run's recorder.
 
     record: the recorder's `event`. stamp: the clocks and the task; one call, because half the cost of an event is
     knowing when it was. numbers: gives request numbers, unique in the run. is_detailed: as of its recorder.
+    calls: those of its clients.
     """
 
-    __slots__ = ("is_detailed", "next_number", "node", "record", "stamp")
+    __slots__ = ("calls", "is_detailed", "next_number", "node", "record", "stamp")
 
     def __init__(
         self,
@@ -76,6 +123,7 @@ class Journal:
         self.node = node
         self.record = recorder.event
         self.is_detailed = recorder.is_detailed
+        self.calls = OpenCalls()
         self.stamp = stamp
         self.next_number = numbers.__next__
 
@@ -159,7 +207,7 @@ class RecordingChannel:
         )
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
-        client, service, verb, key, condition, body, op, _, _, _ = request
+        client, service, verb, key, condition, body, op, *_ = request
         if op is _OP_READ:
             return self._read(request, timeout_ns)
         if op is _OP_NONE:
@@ -169,9 +217,12 @@ class RecordingChannel:
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
         content, views = ("", ()) if body is None else self._look(key, body)
         ops: tuple[Op, ...] = ()
+        serves = _OP_NONE
         if op is _OP_WRITE and views:
             if len(views) == 1 and self._lock_rows.known(key).keys() <= {views[0].lock}:
-                op = self._classify(views[0].lock or key, views[0])
+                lock = views[0].lock or key
+                op = self._classify(lock, views[0])
+                serves = journal.calls.served(lock, stamp()[3], op)
             else:
                 ops = self._classify_each(key, views)
         rows = [(*row, *lock_columns(row[2])) for row in self._lock_rows.rows(key, op, views, ops)]
@@ -184,7 +235,7 @@ class RecordingChannel:
             )  # fmt: skip
         gives_back = op is _OP_DELETE and any(row[0] in self._own for row in rows)
         reply = self._send(
-            Request(client, service, verb, key, condition, body, op, number, ops, gives_back), timeout_ns
+            Request(client, service, verb, key, condition, body, op, number, ops, gives_back, serves), timeout_ns
         )
         # The row of a deletion has no reason: rows of older versions have none, and digests of runs depend on it.
         reason = "" if op is _OP_DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
@@ -214,7 +265,7 @@ class RecordingChannel:
             self._own.discard(lock)
 
     def _read(self, request: Request, timeout_ns: int) -> Reply:
-        client, service, verb, key, condition, body, op, _, _, _ = request
+        client, service, verb, key, condition, body, op, *_ = request
         journal = self._journal
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
         record(_KIND_SENT, stamp(), client, key, op, 0, request=number, attempt=0)

@@ -333,13 +333,18 @@ def _lost_replies(events: Events, truth: Truth) -> dict[Op, Ints]:
     unheard = (replied < 0) | (events.numbers("outcome")[np.maximum(replied, 0)] != Outcome.APPLIED)
     unheard &= changes.sent_row >= 0
     op = events.numbers("op")[np.maximum(changes.sent_row, 0)]
-    lost = {which: changes.run[unheard & (op == which)] for which in (Op.ACQUIRE, Op.RELEASE, Op.RENEW)}
-    # To delete the record of one's own grant, or to write another's name into it, is to release, too.
+    # What a record looks like to its writer's recorder is a guess; the chain knows which writes renewed, and which gave
+    # back: to delete the record of one's own grant, or to write another's name into it, is to release, too.
     grants = truth.grants
-    ended = grants.end[(grants.end_kind != END_RELEASED) & given_back(grants)]
-    ended = ended[unheard[ended] & (op[ended] != Op.RELEASE)]
-    lost[Op.RELEASE] = np.concatenate((lost[Op.RELEASE], changes.run[ended]))
-    return lost
+    renews = changes.is_renewal & (op == Op.ACQUIRE)
+    gives_back = np.zeros(len(op), dtype=np.bool_)
+    gives_back[grants.end[(grants.end_kind != END_RELEASED) & given_back(grants)]] = True
+    of = {
+        Op.ACQUIRE: (op == Op.ACQUIRE) & ~renews,
+        Op.RENEW: ((op == Op.RENEW) & ~gives_back) | renews,
+        Op.RELEASE: (op == Op.RELEASE) | gives_back,
+    }
+    return {which: changes.run[unheard & flags] for which, flags in of.items()}
 
 
 def _resumed_holders(events: Events, tenures: Tenures, disturbances: Disturbances) -> Ints:

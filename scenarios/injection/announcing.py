@@ -12,7 +12,7 @@ from typing import Final
 
 from lockref.ports import Channel, PushChannel, Reply, Request
 from lockref.runtime import Mutex
-from sim.journey import OP_NAMES
+from sim.journey import plan_op
 
 _CONNECT_S: Final = 10
 
@@ -23,7 +23,7 @@ GIVING_BACK: Final = "give back"
 
 def lane_of(request: Request) -> str:
     """The lane on which a request goes, and the word with which it is announced."""
-    return GIVING_BACK if request.gives_back else OP_NAMES[request.op]
+    return GIVING_BACK if request.gives_back else plan_op(request)
 
 
 class RoutedChannel:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from lockref.errors import ConfigError, LockError, OutcomeUnknown, ReleaseFailed
 from lockref.history import CUT_SHORT, Recorder, Stamp
 from lockref.lab.contract import checked_grant, checked_yes
+from lockref.lab.recording import OpenCalls
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
 from lockref.words import ABSENT, Kind, Op, Outcome, detail
@@ -103,15 +104,15 @@ class Client:
     believes_through_unlock: the lock declares that its holder may use it until `unlock` has returned.
     asks: what it asks before each protected write.
     on_fork: makes a child process with a copy of this client's lock; None where there is none to be had.
-    stamp: when an event is, by all clocks.
+    stamp: when an event is, by all clocks. calls: told of each call, from its begin to its return.
     virtual_ns: true time where it passes only while somebody waits. It tells a
         guard that waits or asks the store from a local one. None in a real run.
     """
 
     __slots__ = (
-        "_asks", "_believes_through_unlock", "_given_back", "_is_cut_short", "_lock", "_next_number", "_on_belief",
-        "_on_fork", "_reads_first", "_record", "_resource", "_shares_provider", "_stamp", "_tells_wait", "_virtual_ns",
-        "node", "provider", "runtime", "task", "tenure",
+        "_asks", "_believes_through_unlock", "_calls", "_given_back", "_is_cut_short", "_lock", "_next_number",
+        "_on_belief", "_on_fork", "_reads_first", "_record", "_resource", "_shares_provider", "_stamp", "_tells_wait",
+        "_virtual_ns", "node", "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -123,6 +124,7 @@ class Client:
         recorder: Recorder,
         stamp: Callable[[], Stamp],
         next_number: Callable[[], int],
+        calls: OpenCalls,
         provider: LockProvider,
         resource: Protected,
         reads_first: bool,
@@ -143,6 +145,7 @@ class Client:
         self._tells_wait = recorder.is_detailed
         self._stamp = stamp
         self._next_number = next_number
+        self._calls = calls
         self._resource = resource
         self._reads_first = reads_first
         self._lock = lock
@@ -222,6 +225,8 @@ class Client:
         is_cut_short, self._is_cut_short = self._is_cut_short, False
         said = detail(timeout_ns=wait_ns) if wait_ns and self._tells_wait else ""
         self._event(_KIND_CALL, _OP_ACQUIRE, request=number, said=said)
+        self._calls.began(self._lock, self.task, _OP_ACQUIRE)
+        granted = False
         try:
             if wait_ns:
                 granted = checked_yes("lock", self.provider.lock(wait_ns / NS_PER_S))
@@ -230,6 +235,8 @@ class Client:
         except LockError as error:
             self._event(_KIND_RETURN, _OP_ACQUIRE, _outcome(error), number)
             return
+        finally:
+            self._calls.returned(self._lock, self.task, is_granted=granted)
         if not granted:
             denial = Outcome.REJECTED if is_nested else Outcome.PRECONDITION_FAILED
             self._event(_KIND_RETURN, _OP_ACQUIRE, denial, number, said=CUT_SHORT if is_cut_short else "")
@@ -329,6 +336,7 @@ class Client:
         tenure = self._leave()
         number = self._next_number()
         self._event(_KIND_CALL, _OP_RELEASE, request=number)
+        self._calls.began(self._lock, self.task, _OP_RELEASE)
         try:
             self.provider.unlock()
         except LockError as error:
@@ -337,6 +345,8 @@ class Client:
         else:
             self._event(_KIND_RETURN, _OP_RELEASE, _OUTCOME_APPLIED, number)
             self._resource.conclude(is_released=True)
+        finally:
+            self._calls.returned(self._lock, self.task)
         self._has_left(tenure)
 
     def close(self) -> None:
@@ -347,8 +357,10 @@ class Client:
         tenure = self._leave()
         number = self._next_number()
         self._event(_KIND_CALL, _OP_RELEASE, request=number)
+        self._calls.began(self._lock, self.task, _OP_RELEASE)
         with suppress(LockError):
             self.provider.close()
+        self._calls.returned(self._lock, self.task)
         outcome = Outcome.NONE if tenure is None else Outcome.AMBIGUOUS
         self._event(_KIND_RETURN, _OP_RELEASE, outcome, number)
         self._has_left(tenure)
@@ -380,6 +392,7 @@ class Client:
     def go_on_with(self, outer: Tenure) -> None:
         """After an inner unlock: the tenure around it is the present one again."""
         self.tenure, self._given_back = outer, None
+        self._calls.holds_on(self._lock, self.task)
 
     def disbelieve(self, why: Op) -> None:
         """The end of belief, written once in a tenure. why: what was asked when the lock said no, or the unlock.

@@ -151,6 +151,7 @@ class _Laboratory:
             recorder=world.recorder,
             stamp=process.client_runtime.stamp,
             next_number=process.journal.next_number,
+            calls=process.journal.calls,
             stream=lambda task: process.stream(f"workload/{task}"),
             on_belief=self._observe,
             virtual_ns=world.true_ns,

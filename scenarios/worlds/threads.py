@@ -321,6 +321,7 @@ class ClientThreads:
             recorder=self.recorder,
             stamp=stamp,
             next_number=journal.next_number,
+            calls=journal.calls,
             stream=lambda task: process_stream(job.seed, f"workload/{task}", name, job.incarnation),
         )
         running = ClientProcess(around, job.scenario, mixture.of(name), profile)

@@ -9,7 +9,7 @@ import pytest
 
 from lockref.errors import LockError, LockLost, OutcomeUnknown, ReleaseFailed
 from lockref.history import Recorder, to_table
-from lockref.lab.recording import host_stamp
+from lockref.lab.recording import OpenCalls, host_stamp
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_MS, ThreadRuntime
 from lockref.words import Outcome
@@ -131,6 +131,7 @@ def live(lock: ScriptedLock, profile: ClientProfile = PROFILE, life: object = lo
         recorder=recorder,
         stamp=host_stamp(runtime),
         next_number=itertools.count(1).__next__,
+        calls=OpenCalls(),
         provider=lock,
         resource=RESOURCE.over(LocalChannel({RESOURCE.name: host}, runtime.mutex()), RESOURCE_TIMEOUT_NS),
         reads_first=False,
@@ -247,6 +248,7 @@ def test_a_close_by_another_task_gives_nothing_back_of_its_own() -> None:
             recorder=recorder,
             stamp=host_stamp(runtime),
             next_number=number,
+            calls=OpenCalls(),
             provider=lock,
             resource=RESOURCE.over(LocalChannel({RESOURCE.name: host}, runtime.mutex()), RESOURCE_TIMEOUT_NS),
             reads_first=False,
@@ -338,6 +340,7 @@ def _client(recorder: Recorder, lock: LockProvider, *, asks: str = "guard") -> C
         recorder=recorder,
         stamp=host_stamp(runtime),
         next_number=itertools.count(1).__next__,
+        calls=OpenCalls(),
         provider=lock,
         resource=RESOURCE.over(
             LocalChannel(

@@ -17,6 +17,7 @@ from lockref.claims import BELIEF_THROUGH_UNLOCK
 from lockref.errors import LockError
 from lockref.history import Recorder, Stamp
 from lockref.lab.loading import ProviderSpec
+from lockref.lab.recording import OpenCalls
 from lockref.ports import PortKind
 from lockref.provider import LockContext, LockProvider, LockSettings
 from lockref.runtime import Runtime
@@ -38,7 +39,7 @@ class Surroundings:
     open_store, open_port: see `LockContext`. open_resource: a client of what this lock protects, for one task.
     reads_first: a client reads the resource and bases its write on it. stream: by task, what its client draws from.
     asks: what the clients ask before each protected write (`workload.asks`).
-    stamp, on_belief, virtual_ns: see `Client`.
+    stamp, calls, on_belief, virtual_ns: see `Client`.
     """
 
     node: str
@@ -53,6 +54,7 @@ class Surroundings:
     recorder: Recorder
     stamp: Callable[[], Stamp]
     next_number: Callable[[], int]
+    calls: OpenCalls
     stream: Callable[[str], Chooser]
     on_belief: Callable[[Client], None] | None = None
     virtual_ns: Callable[[], int] | None = None
@@ -88,6 +90,7 @@ class Surroundings:
             recorder=self.recorder,
             stamp=self.stamp,
             next_number=self.next_number,
+            calls=self.calls,
             provider=provider,
             resource=self.open_resource(lock),
             reads_first=self.reads_first,
