@@ -217,20 +217,24 @@ class RecordingChannel:
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
         content, views = ("", ()) if body is None else self._look(key, body)
         ops: tuple[Op, ...] = ()
-        serves = _OP_NONE
+        only_lock = ""
         if op is _OP_WRITE and views:
             if len(views) == 1 and self._lock_rows.known(key).keys() <= {views[0].lock}:
-                lock = views[0].lock or key
-                op = self._classify(lock, views[0])
-                serves = journal.calls.served(lock, stamp()[3], op)
+                only_lock = views[0].lock or key
+                op = self._classify(only_lock, views[0])
             else:
                 ops = self._classify_each(key, views)
         rows = [(*row, *lock_columns(row[2])) for row in self._lock_rows.rows(key, op, views, ops)]
         length = len(body) if journal.is_detailed and body is not None else None
+        serves = _OP_NONE
         for lock, its_op, view, token, owner, valid_until_ns, duration in rows:
             told = duration if length is None else sized(view, length)
+            now = stamp()
+            if only_lock:
+                # By the stamp of the row: to ask for the task again would cost as much as to record the row.
+                serves = journal.calls.served(only_lock, now[3], op)
             record(
-                _KIND_SENT, stamp(), client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
+                _KIND_SENT, now, client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
                 content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=told,
             )  # fmt: skip
         gives_back = op is _OP_DELETE and any(row[0] in self._own for row in rows)
