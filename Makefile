@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
-.PHONY: help demo test test-all lint types bench figures docs clean setup
+.PHONY: help demo test test-all lint types bench figures docs locks clean setup
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -59,6 +59,12 @@ figures: $(READY) ## the pictures of docs/delta.md and docs/helix.md, computed a
 docs: $(READY) ## what is generated: JSON schema of scenarios, the table of faults, the example in its guide
 	$(BIN)/lockref scenario schema --output scenarios/schema.json
 	$(BIN)/python -m tests.docs.embed
+
+LOCK := $(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --no-emit-index-url
+
+locks: $(READY) ## the pinned packages, after a change of pyproject.toml; versions that still fit stay
+	$(LOCK) -o requirements.lock > /dev/null
+	$(LOCK) --group dev -o requirements-dev.lock > /dev/null
 
 clean: ## remove the environment and all results
 	rm -rf $(VENV) .lockref .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +100,34 @@ def test_the_table_names_no_package_that_a_room_does_without() -> None:
     for module in MODULES:
         used[room_of(module)] |= set(packages(module))
     assert used == THIRD_PARTY
+
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def group(name: str) -> set[str]:
+    """The packages of a dependency group, with those of the groups that it includes."""
+    found: set[str] = set()
+    for entry in PROJECT["dependency-groups"][name]:
+        found |= group(entry["include-group"]) if isinstance(entry, dict) else {package_name(entry)}
+    return found
+
+
+def package_name(requirement: str) -> str:
+    """`pandas` of `pandas>=2.2,<3`."""
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
+@pytest.mark.parametrize(("lock", "groups"), [("requirements.lock", []), ("requirements-dev.lock", ["dev"])])
+def test_a_lock_file_pins_what_the_project_names(lock: str, groups: list[str]) -> None:
+    """A package that the project no longer names stayed in the lock file, and was installed everywhere."""
+    named = {package_name(each) for each in PROJECT["project"]["dependencies"]}.union(*map(group, groups))
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    pins = re.findall(r"^([a-z0-9._-]+)(?:\[[a-z0-9,-]+\])?==.*\n((?: {4}.*\n?)+)", text, re.MULTILINE)
+    direct = {name for name, block in pins if "lockref (pyproject.toml" in block}
+    assert direct == named, "run `make locks`"
+    assert "://" not in text, "a lock file names no host"
 
 
 def loaded_by(statement: str) -> set[str]:
