@@ -40,7 +40,7 @@ test-all: test ## and the slow lanes: long tests, all examples, forty kills, eve
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart=0 -q -m long
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart=0 -q --hypothesis-profile thorough tests/properties
 	$(BIN)/python -m tests.quality.kills --times 40
-	$(BIN)/python -m tests.quality.correct_locks 10
+	$(BIN)/python -m tests.quality.planted.correct_locks 10
 	$(BIN)/lockref scenario test
 
 lint: $(READY) ## ruff

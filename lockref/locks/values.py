@@ -81,7 +81,7 @@ class LeaseTerms:
 
 
 # The values below are made several times in every cycle. They are not frozen, because a frozen dataclass takes
-# twice as long to make; nobody changes one, and tests/unit/test_parts_own_their_state.py sees to it.
+# twice as long to make; nobody changes one, and tests/unit/lockref/test_parts_own_their_state.py sees to it.
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from reports.comparison.comparison import Comparison
 from reports.formats.results import Results
 from scenarios.worlds.processes.workers import LostWorker
 from tests.conditional_server import Bucket, serving
-from tests.unit.test_comparison import fingerprint
+from tests.unit.reports.comparison.test_comparison import fingerprint
 
 
 def test_an_evaluation_keeps_what_it_found(

@@ -10,7 +10,7 @@ from tests.evidence.helix.experiments import Experiment, set_up, their_participa
 from tests.evidence.helix.fleet import HELIX
 from tests.evidence.helix.lock_class import HELIX_LOCK
 from tests.evidence.helix.study import ALL
-from tests.unit.helix.test_pipeline import AFTER_BY_RULE, README, A, B, C, named
+from tests.unit.lockref.helix.test_pipeline import AFTER_BY_RULE, README, A, B, C, named
 
 pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]
 

@@ -17,7 +17,7 @@ from scenarios.injection.faultproxy import FaultProxy
 from sim.faults.answers import Error
 from sim.faults.network import Delay, LoseReply
 from tests.backends.conftest import on
-from tests.unit.test_store_stalled_bodies import ACCOUNT_IN
+from tests.unit.lockref.clouds.test_stalled_bodies import ACCOUNT_IN
 
 SHORT_NS = 400 * NS_PER_MS
 LONG_NS = 20 * NS_PER_S

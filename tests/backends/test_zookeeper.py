@@ -33,8 +33,8 @@ from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import run_real
 from tests.coordination_scripts import SCRIPTS, STEPS, Scene, Script, random_script
 from tests.sim.test_coordination_service import scene_of
-from tests.unit.helix.pipeline_driver import loads
-from tests.unit.helix.test_pipeline import AFTER_BY_RULE, AFTER_IN_README, README, A, named
+from tests.unit.lockref.helix.pipeline_driver import loads
+from tests.unit.lockref.helix.test_pipeline import AFTER_BY_RULE, AFTER_IN_README, README, A, named
 
 RECIPE = Path(__file__).parents[2] / "docs" / "examples" / "lock-manager.yaml"
 TIMEOUT_NS = 4 * NS_PER_S

@@ -18,7 +18,7 @@ from lockref.helix.pipeline import LockGroup, Replica, Snapshot, decide
 from lockref.helix.rebalancers import REBALANCERS
 from lockref.helix.records.messages import Message
 from lockref.helix.state_model import DROPPED
-from tests.unit.helix.pipeline_driver import lock_unlock
+from tests.unit.lockref.helix.pipeline_driver import lock_unlock
 
 INSTANCES = ("a", "b", "c")
 LOCKS = lock_names("g", 4)

@@ -32,11 +32,11 @@ faults:
             ("23f50251c327a92633f5d4a08f4ad100", "03c779943f0f514ee281d39332f12179"),
         ),
         (
-            "tests/interface_1/plain_lock.py:PlainLock",
+            "tests/sim/interface_1_locks/plain_lock.py:PlainLock",
             ("b753b84aa43a66f3e631b596b7c0b7ff", "ebc64efb1a86a54af7f9dcea50b1a155"),
         ),
         (
-            "tests/interface_1/flag_lock.py:TerraformLike",
+            "tests/sim/interface_1_locks/flag_lock.py:TerraformLike",
             ("51428e51ecd64aa5ffc948bc337b342b", "ef4cec8d25bafc45a14edc3601925860"),
         ),
     ],

@@ -8,7 +8,7 @@ from lockref.stores.port import Version
 from lockref.words import Kind
 from reports.checks.judgement import judge
 from sim.world import World
-from tests.unit.test_several_locks import KEY, MINE, OTHERS, body, decode
+from tests.unit.lockref.lab.test_several_locks import KEY, MINE, OTHERS, body, decode
 
 TIMEOUT_NS = 10**9
 

@@ -1,7 +1,7 @@
 """Correct locks with habits of their own: how often they renew, look, read and count is theirs to choose.
 
 A scenario that counts requests, or knows the reference's steps, would accuse
-them, or would silently show nothing. `python -m tests.quality.correct_locks`
+them, or would silently show nothing. `python -m tests.quality.planted.correct_locks`
 prints what every scenario says of each.
 """
 
