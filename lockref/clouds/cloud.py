@@ -98,7 +98,8 @@ class Cloud:
     environment: what a foreign program needs in its environment to find the store at this address behind that endpoint.
     may_name_account: an endpoint may end in an account.
     tables: how its tables are opened; None where it has none.
-    is_table: it holds items, and no objects. is_ensemble: it holds znodes, and no objects.
+    service: the kind of service that stands at such an address (`lockref.services`). holds_objects: an object can be
+        changed there by hand.
     is_in_process: it belongs to this process alone.
     title: for people. local_path, local_region: of a server on this machine, what stands behind its port, and its
         region; "" for nothing.
@@ -120,8 +121,8 @@ class Cloud:
     environment: Callable[[StoreAddress, str], dict[str, str]] | None = None
     may_name_account: bool = False
     tables: Tables | None = None
-    is_table: bool = False
-    is_ensemble: bool = False
+    service: str = "object_store"
+    holds_objects: bool = True
     is_in_process: bool = False
     title: str = ""
     local_path: str = ""
@@ -133,6 +134,6 @@ class Cloud:
         return self.protocol is not None
 
     @property
-    def holds_objects(self) -> bool:
-        """True if an object can be changed by hand."""
-        return not (self.is_table or self.is_ensemble)
+    def is_table(self) -> bool:
+        """True if it holds items, and no objects."""
+        return self.tables is not None and not self.holds_objects

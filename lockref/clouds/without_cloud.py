@@ -97,5 +97,6 @@ ENSEMBLE: Final = Cloud(
     parse=_parse_ensemble,
     open_store=_open_ensemble,
     statuses=NO_STATUSES,
-    is_ensemble=True,
+    service="coordination",
+    holds_objects=False,
 )

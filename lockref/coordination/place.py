@@ -53,7 +53,7 @@ def coordination_channel(address: StoreAddress, *, client: str) -> Channel:
 
     Errors: CapabilityMissing for the address of anything else than a ZooKeeper.
     """
-    if not cloud_of(address).is_ensemble:
+    if cloud_of(address).service != COORDINATION.name:
         raise no_sessions(str(address))
     from lockref.coordination.zookeeper import ZooKeeperChannel
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from scenarios.backends.docker import docker_engine
+from scenarios.backends.hosts import is_started_here, require_known, require_objects, resolve_backend
 from scenarios.backends.pins import BACKENDS, Backend
 from scenarios.backends.readiness import RunningBackend
-from scenarios.backends.start import (
-    is_started_here,
-    require_known,
-    require_objects,
-    resolve_backend,
-    start_backend,
-    table_uri,
-)
+from scenarios.backends.start import start_backend, table_uri
 from scenarios.backends.status import BackendStatus, backend_status
 
 __all__ = [

@@ -11,18 +11,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lockref.clouds.admission import MEASURED, Admission
 from lockref.clouds.dynamodb.facts import LOCAL_REGION
 from lockref.clouds.tables import require_table
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
-from lockref.coordination.place import SCHEME, folder_in, hosts_of, no_sessions
-from lockref.coordination.session import COORDINATION
 from lockref.delta.options import DEFAULT_TABLE_NAME
-from lockref.dynamodb.table import TABLE
 from lockref.errors import CapabilityMissing, ConfigError, did_you_mean
-from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.runtime import NS_PER_S
 from lockref.stores.address import StoreAddress
-from lockref.stores.client import OBJECT_STORE
 from lockref.stores.probe import selftest
 from lockref.stores.probe.measured import Measured
 from lockref.temporary_folders import owned_folder
@@ -56,11 +51,6 @@ def find_backend(name: str) -> Backend:
     if backend is None:
         raise _unknown(name)
     return backend
-
-
-def is_started_here(name_or_uri: str) -> bool:
-    """Is it the name of a server that we start, and not the address of somebody's?"""
-    return name_or_uri in BACKENDS or name_or_uri in ZOOKEEPERS
 
 
 def _unknown(name: str) -> ConfigError:
@@ -170,23 +160,6 @@ def _started_on_free_port(
     raise AssertionError("the last try returns or raises")
 
 
-def require_known(name_or_uri: str) -> None:
-    """Raise ConfigError for an unknown name or a bad URI, before anything is started."""
-    if ":" in name_or_uri:
-        parse_store_uri(name_or_uri)
-    elif not is_started_here(name_or_uri):
-        raise _unknown(name_or_uri)
-
-
-def require_objects(name_or_uri: str) -> None:
-    """Raise as `require_known` does, and CapabilityMissing for what keeps no objects, before anything is started."""
-    require_known(name_or_uri)
-    if name_or_uri in ZOOKEEPERS or name_or_uri.startswith(f"{SCHEME}:"):
-        raise CapabilityMissing(
-            f"{name_or_uri} keeps no objects that could be probed; take one of {', '.join(BACKENDS)}, or a store's URI"
-        )
-
-
 def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, naming: Naming | None = None) -> str:
     """The URI of a table on a server of ours, which is made if it is not there yet.
 
@@ -202,68 +175,6 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, namin
     uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={LOCAL_REGION}"
     require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, may_create=True, naming=naming)
     return uri
-
-
-@contextlib.contextmanager
-def resolve_backend(
-    name_or_uri: str,
-    *,
-    via: str = "native",
-    stands_on: str = OBJECT_STORE.name,
-    admission: Admission = MEASURED,
-) -> Iterator[RunningBackend]:
-    """A backend by name, started and stopped here, or somebody's store or table by its URI.
-
-    Either is measured first: conditions one by one and in races, with small
-    objects below `lockref-ready/`, in a few seconds at most. What was found is
-    in `measured`; a server of ours is also used with the defects it is known for.
-
-    stands_on: the kind of service that is wanted, `object_store`, `table` or `coordination`. Of the last, the run gets
-        a folder of its own, which goes with it, and nothing is measured: a ZooKeeper compares versions.
-    admission: whether a fingerprint vouches for the store in the place of a measurement, and whether it may be unsafe.
-    Errors: ConfigError for an unknown name, a bad URI, a table with another key; BackendUnavailable
-        with one line if nothing answers there; CapabilityMissing if it ignores
-        preconditions or has no such service.
-    """
-    require_known(name_or_uri)
-    is_ensemble = name_or_uri in ZOOKEEPERS or name_or_uri.startswith(f"{SCHEME}:")
-    if stands_on == COORDINATION.name and not is_ensemble:
-        raise no_sessions(name_or_uri)
-    if is_ensemble:
-        with _resolved_ensemble(name_or_uri, via=via, stands_on=stands_on) as running:
-            yield running
-        return
-    if ":" not in name_or_uri:
-        with start_backend(name_or_uri, via=via) as running:
-            if stands_on == TABLE.name:
-                running = dataclasses.replace(running, uri=table_uri(running))
-            defects = find_backend(name_or_uri).known_defects
-            measured, notices = admission.measured(running.uri, tolerated=defects)
-            yield dataclasses.replace(running, measured=measured, notices=notices)
-        return
-    address = parse_store_uri(name_or_uri)
-    if stands_on == TABLE.name or cloud_of(address).is_table:
-        require_table(address, request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S)
-    measured, notices = admission.measured(name_or_uri)
-    yield RunningBackend(name=str(address), uri=name_or_uri, measured=measured, notices=notices)
-
-
-@contextlib.contextmanager
-def _resolved_ensemble(name_or_uri: str, *, via: str, stands_on: str) -> Iterator[RunningBackend]:
-    if stands_on != COORDINATION.name:
-        raise CapabilityMissing(
-            f"{name_or_uri} is a coordination service, and this lock stands on another kind ({stands_on}); "
-            f"take one of {', '.join(BACKENDS)}, or a URI"
-        )
-    with contextlib.ExitStack() as stack:
-        uri, version = name_or_uri, ""
-        if name_or_uri in ZOOKEEPERS:
-            servers = stack.enter_context(started_ensemble(name_or_uri, via=via))
-            uri, version = servers.uri, servers.version
-        folder = f"lockref-{ThreadRuntime().token_bytes(6).hex()}"
-        timeout_ns = REACH_TIMEOUT_S * NS_PER_S
-        own = stack.enter_context(folder_in(parse_store_uri(uri), folder, timeout_ns=timeout_ns))
-        yield RunningBackend(name=name_or_uri, uri=f"{SCHEME}://{hosts_of(own)}", version=version)
 
 
 def started_ensemble(name: str, *, via: str) -> AbstractContextManager[ZooKeeperServers | ContainedZooKeeper]:

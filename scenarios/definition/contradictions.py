@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import is_installed_code, load_program, load_provider
 from lockref.located_yaml import KeyPath
 from lockref.provider import DEFAULT_STORE
+from lockref.services import DEFAULT_KIND, service_kind
 from lockref.words import OPERATOR
 from reports.checks.spec import CLAUSES
 from scenarios.definition.fault_forms import WrittenFault, written_name
@@ -81,9 +81,13 @@ def contradictions(scenario: Scenario, *, may_import: bool = True) -> Iterator[t
                 ("expect", build),
                 f"is a clause, expected a build first: {{hudi: {{{build}: violated}}}}",
             )
-    has_table = any(service.kind == TABLE.name for service in scenario.services.values())
-    if scenario.workload.protocol == "helping" and not has_table:
-        yield ("workload", "protocol"), "is 'helping', which needs a table: add services: {rows: {kind: table}}"
+    needed = scenario.workload.needs
+    if needed and scenario.declared_for_work() is None:
+        yield (
+            ("workload", "protocol"),
+            f"is {scenario.workload.protocol!r}, which needs {service_kind(needed).title}: "
+            f"add services: {{rows: {{kind: {needed}}}}}",
+        )
     if scenario.lock.validity.least < 2 * scenario.lock.renew_every.most:
         yield ("lock", "renew_every"), "leaves no second chance: validity must be at least twice renew_every"
     if scenario.duration.most == 0:
@@ -150,8 +154,9 @@ def _contradictory_services(scenario: Scenario, unseen: set[str]) -> Iterator[tu
     for name, service in scenario.services.items():
         if name == RESOURCE_NAME:
             yield ("services", name), "is the protected resource, which is in every scenario; see workload.kind"
-        elif name == DEFAULT_STORE and service.kind != "object_store":
-            yield ("services", name, "kind"), "is the object store of every scenario; give this service another name"
+        elif name == DEFAULT_STORE and service.kind != DEFAULT_KIND:
+            title = service_kind(DEFAULT_KIND).title.partition(" ")[2]
+            yield ("services", name, "kind"), f"is the {title} of every scenario; give this service another name"
         elif name == DEFAULT_STORE and "store" in scenario.model_fields_set:
             yield ("services", name), "is said a second time: in store and here"
         elif name in _RESERVED or _CLIENT.fullmatch(name):

@@ -15,14 +15,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import DEFAULT_STORE
 from lockref.quantities import NS_PER_UNIT
 from lockref.runtime import NS_PER_S
-from lockref.stores.client import OBJECT_STORE
+from lockref.services import DEFAULT_KIND, SERVICES, entry_of, service_kind
 from reports.checks.demands import COUNT_MAX, demand_text
 from reports.checks.situation_names import SITUATIONS, TOKEN
 from reports.checks.spec import CLAUSES, Verdict
@@ -30,7 +29,7 @@ from reports.checks.thresholds.limits import MEASURES, NEED_DETAIL, STATISTICS, 
 from scenarios.definition.fault_forms import ClientName, FaultSpec, Model
 from scenarios.definition.faults import FAULT_KINDS
 from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift, constant
-from sim.services.kinds import SERVICE_KINDS, make_service
+from sim.services.kinds import SIMULATED, make_service
 from sim.services.service import Service
 
 FORMAT_VERSION = 1
@@ -154,14 +153,12 @@ class Store(Model):
 
 
 def _known_kind(kind: str) -> str:
-    if kind not in SERVICE_KINDS:
-        raise ValueError(f"is {kind!r}; expected one of {', '.join(SERVICE_KINDS)}.{did_you_mean(kind, SERVICE_KINDS)}")
+    if kind not in SIMULATED:
+        raise ValueError(f"is {kind!r}; expected one of {', '.join(SIMULATED)}.{did_you_mean(kind, SIMULATED)}")
     return kind
 
 
-ServiceKind = Annotated[
-    str, AfterValidator(_known_kind), WithJsonSchema({"type": "string", "enum": list(SERVICE_KINDS)})
-]
+ServiceKind = Annotated[str, AfterValidator(_known_kind), WithJsonSchema({"type": "string", "enum": list(SIMULATED)})]
 
 
 class DeclaredService(Model):
@@ -293,6 +290,14 @@ class Workload(Model):
         """True if clients ask their lock for a fencing token, so that one without tokens proves nothing."""
         return self.asks in ("token", "both")
 
+    @property
+    def needs(self) -> str:
+        """The kind of the service that the clients' own work needs beside the resource; "" where it needs none.
+
+        The clients of a helping log keep its entries in rows.
+        """
+        return TABLE.name if self.protocol == "helping" else ""
+
     def lock_names(self, key: str) -> tuple[str, ...]:
         """Every lock of the workload. key: of the first one."""
         return (key, *(f"{key}-{number}" for number in range(2, self.locks + 1)))
@@ -318,10 +323,6 @@ class Envelope(Model):
 
     offset: Duration = constant(500 * NS_PER_UNIT["ms"], "500ms")
     drift: Rate = constant(0, "0ppm")
-
-
-REFERENCES: Mapping[str, str] = {TABLE.name: "dynamodb", COORDINATION.name: "helix"}
-"""By the kind of service that a lock stands on, the build that shows what can be asked of it; `hardened` for others."""
 
 
 class Scenario(Model):
@@ -372,10 +373,15 @@ class Scenario(Model):
 
         kind: of `store`: what the lock under test stands on (`ProviderSpec.stands_on`).
         """
-        dialect = self.store.dialect if kind == OBJECT_STORE.name else ""
+        dialect = self.store.dialect if entry_of(kind, SIMULATED).has_dialects else ""
         return {DEFAULT_STORE: DeclaredService(kind=kind, dialect=dialect), **self.services}
 
-    def service_for(self, kind: str, name: str = "", *, stands_on: str = OBJECT_STORE.name) -> str:
+    def declared_for_work(self) -> str | None:
+        """The first declared service of the kind that the workload needs; None if none is declared."""
+        kind = self.workload.needs
+        return next((name for name, each in self.services.items() if each.kind == kind), None)
+
+    def service_for(self, kind: str, name: str = "", *, stands_on: str = DEFAULT_KIND) -> str:
         """Which service is meant by a kind of port and a name; "" is the first of that kind.
 
         stands_on: as of `services_on`. Raises ConfigError where the scenario declares none such.
@@ -479,15 +485,16 @@ class Scenario(Model):
         more is demanded of its kind. Else it is `hardened`, and where the scenario says nothing of that one either, the
         reference of another kind: a commit protocol that loses commits under one right lock loses them under each.
         """
-        own = REFERENCES.get(stands_on, "hardened")
-        return next((name for name in (own, "hardened", *REFERENCES.values()) if name in self.expect), "hardened")
+        usual = service_kind(DEFAULT_KIND).reference
+        known = (service_kind(stands_on).reference, usual, *(kind.reference for kind in SERVICES.values()))
+        return next((name for name in known if name in self.expect), usual)
 
     def why_reference(self, stands_on: str) -> str:
         """A clause to end a sentence on the reference: why it is not the lock of this kind; "" where it is."""
-        own = REFERENCES.get(stands_on, "hardened")
+        own = service_kind(stands_on).reference
         return "" if own == self.reference_of(stands_on) else f": the scenario says nothing of the {own} lock itself"
 
-    def not_demanded(self, stands_on: str = OBJECT_STORE.name) -> frozenset[str]:
+    def not_demanded(self, stands_on: str = DEFAULT_KIND) -> frozenset[str]:
         """The clauses that a gate does not demand: those that not even the reference is known to keep here.
 
         All of them where it is expected to break without a word on what it

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from lockref.clouds.admission import MEASURED, Admission
 from lockref.clouds.uri import open_store, parse_store_uri
-from lockref.coordination.session import COORDINATION
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
@@ -17,6 +16,7 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios import interrupts
 from scenarios.backends import RunningBackend, is_started_here, resolve_backend
+from scenarios.backends.hosts import host_of
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.load import load_scenario
@@ -26,9 +26,6 @@ from scenarios.workloads import DELTA_LOG
 from scenarios.worlds.log_server import log_places
 from scenarios.worlds.real import RealOutcome, require_counts, require_feasible, run_real
 from sim.faults.plan import FaultPlan
-
-EMULATOR_NOTICE = "emulator: this speaks for the lock's client logic, not for a cloud's durability or latency"
-ONE_MACHINE_NOTICE = "a real ZooKeeper, on one machine: this says nothing of the latency of a network, or of its disks"
 
 CLIENTS_DEFAULT = 64
 DURATION_DEFAULT_NS = 10 * NS_PER_S
@@ -116,7 +113,7 @@ def contend_on(
     require_counts(clients=clients, processes=processes)
     is_ours = is_started_here(backend)
     is_log = scenario.workload.kind == DELTA_LOG
-    has_rows = scenario.workload.protocol == "helping"
+    has_rows = bool(scenario.workload.needs)
     if is_ours:
         progress(f"starting {backend} (the first start on a machine installs it)")
     with resolve_backend(backend, via=via, stands_on=spec.stands_on, admission=admission) as running:
@@ -140,7 +137,7 @@ def contend_on(
         )
     run_notices = [*strike_notices(plan, outcome.fault_counts), *left_out, *_loss_notices(outcome)]
     if is_ours:
-        run_notices.append(ONE_MACHINE_NOTICE if spec.stands_on == COORDINATION.name else EMULATOR_NOTICE)
+        run_notices.append(host_of(spec.stands_on).notice)
     return Contention(
         outcome=outcome,
         summary=Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs),

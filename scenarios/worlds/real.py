@@ -31,11 +31,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.clouds.tables import require_table
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
-from lockref.coordination.place import coordination_channel
-from lockref.coordination.session import COORDINATION
-from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, OutcomeUnknown
 from lockref.history import REQUESTS_PER_PROCESS, Recorder, digests, runs_table
 from lockref.lab.loading import ProviderSpec
@@ -43,10 +39,10 @@ from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, 
 from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.services import DEFAULT_KIND, service_kind
 from lockref.stores.address import StoreAddress
-from lockref.stores.client import OBJECT_STORE
 from lockref.temporary_folders import owned_folder
-from lockref.words import ABSENT, Kind, Outcome, detail
+from lockref.words import ABSENT, Kind, detail
 from reports.checks.situation_names import STRUCK
 from reports.checks.thresholds.limits import TASKS_LEFT, measures_of
 from reports.history_files import write_runs
@@ -130,7 +126,9 @@ def run_real(
     runtime = ThreadRuntime()
     run_id = runtime.token_bytes(6).hex()
     key = f"lockref-{run_id}/{spec.default_lock_key}"
-    _probe(shared_uri, key, stands_on=mixture.stands_on)
+    # One request before the clients start: a service that does not answer is one error, not a hundred.
+    store, served = parse_store_uri(shared_uri), service_kind(mixture.stands_on)
+    served.require(store, key, PROBE_TIMEOUT_NS)
     drawn = draw_scenario(scenario, seed)
     if duration_ns is not None:
         drawn = drawn.lasting(duration_ns)
@@ -157,7 +155,7 @@ def run_real(
             settings=lambda node: replace(
                 drawn.lock_settings(scenario.lock, key=key), options=node_options(scenario.workload, key, node)
             ),
-            channel=lambda node: coordination_channel(parse_store_uri(shared_uri), client=node),
+            channel=lambda node, kind, timeout_ns: kind.channel(store, node, timeout_ns, 1),
             decode=mixture.decode,
             recorder=recorder,
             runtime=runtime,
@@ -361,7 +359,7 @@ def _record_crashes(recorder: Recorder, lost: Sequence[LostWorker]) -> None:
 
 
 def require_feasible(
-    scenario: Scenario, *, seed: int = 0, plan: FaultPlan | None = None, stands_on: str = OBJECT_STORE.name
+    scenario: Scenario, *, seed: int = 0, plan: FaultPlan | None = None, stands_on: str = DEFAULT_KIND
 ) -> FaultPlan:
     """The plan of a real run, known before any server is started.
 
@@ -370,18 +368,11 @@ def require_feasible(
     Raises ConfigError for faults, services or nodes that no real run has; CapabilityMissing where processes cannot be
     stopped.
     """
-    # The helping log store's table, and nothing else.
-    is_log = scenario.workload.kind == DELTA_LOG
+    # Beside the store, a real run has what the clients' own work needs, and nothing else.
+    has = {DEFAULT_STORE, scenario.declared_for_work()}
     for what, names in (
-        (
-            "services",
-            [
-                name
-                for name, service in scenario.services.items()
-                if name != DEFAULT_STORE and not (is_log and service.kind == TABLE.name)
-            ],
-        ),
-        ("nodes", [] if stands_on == COORDINATION.name else list(scenario.nodes)),
+        ("services", [name for name in scenario.services if name not in has]),
+        ("nodes", [] if service_kind(stands_on).has_sessions else list(scenario.nodes)),
     ):
         if names:
             raise ConfigError(
@@ -429,24 +420,3 @@ def _usable(
         # Without a name each opening would give a store of its own.
         store_uri = f"memory:{address.container or 'run'}"
     return store_uri
-
-
-def _probe(store_uri: str, key: str, *, stands_on: str) -> None:
-    """One read before the clients start: a store that does not answer is one error, not a hundred."""
-    if stands_on == COORDINATION.name:
-        with closing(
-            COORDINATION.over(coordination_channel(parse_store_uri(store_uri), client="probe"), PROBE_TIMEOUT_NS)
-        ) as session:
-            session.start(ThreadRuntime(), timeout_ns=PROBE_TIMEOUT_NS)
-        return
-    if stands_on == TABLE.name:
-        require_table(parse_store_uri(store_uri), request_timeout_ns=PROBE_TIMEOUT_NS)
-    store = open_store(store_uri, request_timeout_ns=PROBE_TIMEOUT_NS)
-    reply = store.read(key)
-    store.close()
-    if reply.outcome is not Outcome.APPLIED:
-        status = f"status {reply.status}, " if reply.status is not None else ""
-        raise BackendUnavailable(
-            f"{parse_store_uri(store_uri)} does not serve reads ({status}{reply.outcome.name.lower()}: "
-            f"{reply.reason or 'no reason given'}) within {PROBE_TIMEOUT_NS // NS_PER_S} s"
-        )

@@ -258,7 +258,7 @@ class _Laboratory:
         if self.scenario.workload.kind != DELTA_LOG:
             return self.world.connect(node, self._resources[lock], RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
         workload, process, connect = self.scenario.workload, node.process, self.world.connect
-        rows = next((name for name, each in self.scenario.services.items() if each.kind == TABLE.name), None)
+        rows = self.scenario.declared_for_work()
         return Committer(
             Writer(
                 log=Log(

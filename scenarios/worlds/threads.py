@@ -11,10 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from lockref.clouds.tables import table_channel
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
-from lockref.coordination.place import coordination_channel
-from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.history import Recorder
@@ -23,6 +20,7 @@ from lockref.lab.recording import Journal, host_stamp, recorded_port
 from lockref.ports import Channel, PortKind
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
+from lockref.services import ServiceKind, service_kind
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from reports.checks.thresholds.limits import TASKS_LEFT, measures_of
 from scenarios.definition.draw import DrawnScenario, profile_of
@@ -177,8 +175,9 @@ class ClientThreads:
         if self.failures:
             raise self.failures[0]
 
-    def _channel(self, kind: str, request_timeout_ns: int, *, client: str) -> Channel:
+    def _channel(self, kind: ServiceKind, request_timeout_ns: int, *, client: str) -> Channel:
         """The channel of a lock. A session belongs to one client; connections to anything else are shared."""
+        owner = client if kind.has_sessions else ""
 
         def opened(pool_size: int) -> Channel:
             uri, ways = self.job.store_uri, self.job.routes.endpoints
@@ -187,15 +186,13 @@ class ClientThreads:
             return RoutedChannel({op: way_to(through(uri, endpoint), pool_size) for op, endpoint in ways.items()})
 
         def way_to(uri: str, pool_size: int) -> Channel:
-            if kind == TABLE.name:
-                return table_channel(parse_store_uri(uri), request_timeout_ns=request_timeout_ns, pool_size=pool_size)
-            return StoreChannel(open_store(uri, request_timeout_ns=request_timeout_ns, pool_size=pool_size))
+            return kind.channel(parse_store_uri(uri), owner, request_timeout_ns, pool_size)
 
         with self._mutex:
             self.request_timeout_ns = max(self.request_timeout_ns, request_timeout_ns)
-        if kind == COORDINATION.name:
-            return coordination_channel(parse_store_uri(self.job.store_uri), client=client)
-        return self._shared(kind, request_timeout_ns, opened)
+        if kind.has_sessions:
+            return way_to(self.job.store_uri, 1)
+        return self._shared(kind.port.name, request_timeout_ns, opened)
 
     def _shared(self, what: str, request_timeout_ns: int, opened: Callable[[int], Channel]) -> Channel:
         """Equal timeouts share a client, and so its connections. opened: makes one for so many connections."""
@@ -222,7 +219,7 @@ class ClientThreads:
         )
         landing = LandingChannel(objects, self.recorder, runtime.monotonic_ns, client=name)
         rows = None
-        if workload.protocol == "helping":
+        if workload.needs:
             channel = self._shared(
                 "rows",
                 LOG_TIMEOUT_NS,
@@ -247,16 +244,16 @@ class ClientThreads:
 
     def _port(self, kind: PortKind[P], timeout_ns: int, service: str, *, journal: Journal, mixture: Mixture) -> P:
         """What a client's process opens. Errors: CapabilityMissing for what no real run has."""
-        if kind.name not in (OBJECT_STORE.name, TABLE.name, mixture.stands_on) or service not in ("", DEFAULT_STORE):
-            raise CapabilityMissing(f"a real run has no {service or kind.name!r}, only one {mixture.stands_on}")
-        channel = self._channel(kind.name, timeout_ns, client=journal.node)
+        if service not in ("", DEFAULT_STORE):
+            raise CapabilityMissing(f"a real run has no {service!r}, only one {mixture.stands_on}")
+        served = service_kind(kind.name)
+        channel = self._channel(served, timeout_ns, client=journal.node)
         if cloud_of(parse_store_uri(self.job.store_uri)).is_in_process:
             drawn = process_stream(self.job.seed, f"latency/{kind.name}", journal.node, self.job.incarnation)
             channel = LatentChannel(channel, drawn, self.runtime.sleep)
         if self._announcements is not None:
             channel = AnnouncingChannel(channel, self._announcements, journal.node)
-        # A store of an SDK keeps its own timeout.
-        own_ns = 0 if kind.name == OBJECT_STORE.name else timeout_ns
+        own_ns = 0 if served.bounds_requests else timeout_ns
         return recorded_port(kind, channel, own_ns, journal=journal, decode=mixture.decode)
 
     def _arrive(self) -> None:

@@ -1,13 +1,19 @@
-"""The kinds of services that a scenario may declare, and how each is made: one line for each."""
+"""How each kind of service is simulated: the half of `lockref.services.SERVICES` that the simulator has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from lockref.clouds.uri import server_statuses
+from lockref.coordination.session import COORDINATION
+from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean, shown
 from lockref.grammar import decimal
 from lockref.runtime import NS_PER_MS
+from lockref.services import entry_of
+from lockref.stores.client import OBJECT_STORE
 from sim.services.coordination import CoordinationService
 from sim.services.objectstore import ObjectStoreService
 from sim.services.service import Service
@@ -17,19 +23,30 @@ Make = Callable[[str, Mapping[str, str]], Service]
 """(dialect, options) -> a new service. Raises ConfigError for a dialect or an option that this kind does not know."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """One kind in the simulator.
+
+    make: see `Make`. has_dialects: it answers as one of several services does, which a scenario's `store` says.
+    """
+
+    make: Make
+    has_dialects: bool = False
+
+
 def _object_store(dialect: str, options: Mapping[str, str]) -> Service:
-    require_options("object_store", options, known=())
+    require_options(OBJECT_STORE.name, options, known=())
     return ObjectStoreService(server_statuses(dialect or "s3"))
 
 
 def _table(_dialect: str, options: Mapping[str, str]) -> Service:
-    require_options("table", options, known=())
+    require_options(TABLE.name, options, known=())
     return TableService()
 
 
 def _coordination(_dialect: str, options: Mapping[str, str]) -> Service:
     """servers: how many; lag_ms: how late each but the first applies what others wrote; tick_ms: of their clock."""
-    require_options("coordination", options, known=("servers", "lag_ms", "tick_ms"))
+    require_options(COORDINATION.name, options, known=("servers", "lag_ms", "tick_ms"))
     servers = _whole("servers", options.get("servers", "1"), least=1, most=9)
     lag_ms = _whole("lag_ms", options.get("lag_ms", "50"), least=0, most=60_000)
     tick_ms = _whole("tick_ms", options.get("tick_ms", "100"), least=1, most=10_000)
@@ -37,12 +54,12 @@ def _coordination(_dialect: str, options: Mapping[str, str]) -> Service:
     return CoordinationService(lags_ns=lags_ns, tick_ns=tick_ms * NS_PER_MS)
 
 
-SERVICE_KINDS: Mapping[str, Make] = {
-    "object_store": _object_store,
-    "table": _table,
-    "coordination": _coordination,
+SIMULATED: Final[dict[str, Simulated]] = {
+    OBJECT_STORE.name: Simulated(make=_object_store, has_dialects=True),
+    TABLE.name: Simulated(make=_table),
+    COORDINATION.name: Simulated(make=_coordination),
 }
-"""By the name of the port that speaks to it (`lockref.ports.PortKind.name`)."""
+"""Every kind that a scenario may declare, by the name of its port."""
 
 
 def make_service(kind: str, *, dialect: str = "", options: Mapping[str, str] | None = None) -> Service:
@@ -50,11 +67,7 @@ def make_service(kind: str, *, dialect: str = "", options: Mapping[str, str] | N
 
     Raises ConfigError for an unknown kind, dialect or option.
     """
-    make = SERVICE_KINDS.get(kind)
-    if make is None:
-        expected = ", ".join(SERVICE_KINDS)
-        raise ConfigError(f"service kind is {kind!r}; expected one of {expected}.{did_you_mean(kind, SERVICE_KINDS)}")
-    return make(dialect, {} if options is None else options)
+    return entry_of(kind, SIMULATED).make(dialect, {} if options is None else options)
 
 
 def _whole(option: str, text: str, *, least: int, most: int) -> int:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from lockref.clouds.uri import parse_store_uri
-from lockref.coordination.place import coordination_channel
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError
 from lockref.history import Recorder
 from lockref.lab.loading import load_program
@@ -21,6 +21,7 @@ from lockref.lab.recording import Journal, host_stamp, recorded_port
 from lockref.ports import Channel, PortKind
 from lockref.provider import ClosableProgram, LockContext, LockSettings, StateDecoder
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
+from lockref.services import ServiceKind, service_kind
 from scenarios.definition.mixture import Mixture, node_options
 from scenarios.definition.schema import DeclaredNode
 from scenarios.injection.announcing import Announcements, AnnouncingChannel
@@ -39,7 +40,7 @@ class _Node:
         declared: DeclaredNode,
         *,
         settings: LockSettings,
-        channel: Callable[[], Channel],
+        channel: Callable[[ServiceKind, int], Channel],
         decode: StateDecoder,
         journal: Journal,
         runtime: ThreadRuntime,
@@ -50,7 +51,8 @@ class _Node:
 
         def open_port(kind: PortKind[Any], timeout_ns: int, _service: str) -> Any:
             self.longest_timeout_ns = max(self.longest_timeout_ns, timeout_ns)
-            return recorded_port(kind, channel(), timeout_ns, journal=journal, decode=decode)
+            direct = channel(service_kind(kind.name), timeout_ns)
+            return recorded_port(kind, direct, timeout_ns, journal=journal, decode=decode)
 
         def no_store(_timeout_ns: int) -> Any:
             raise ConfigError(
@@ -78,7 +80,8 @@ class _Node:
 class Companions:
     """A context in which the nodes work. What one of them raises is raised on the way out.
 
-    settings: of a node. channel: to the service of a run, for one node. decode: what its states say about locks.
+    settings: of a node. channel: to the service of a run, for one node, as a port of that kind, with the time-out of a
+    request in nanoseconds. decode: what its states say about locks.
     first_number: of the requests that the nodes make.
     """
 
@@ -87,7 +90,7 @@ class Companions:
         nodes: Mapping[str, DeclaredNode],
         *,
         settings: Callable[[DeclaredNode], LockSettings],
-        channel: Callable[[str], Channel],
+        channel: Callable[[str, ServiceKind, int], Channel],
         decode: StateDecoder,
         recorder: Recorder,
         runtime: ThreadRuntime,
@@ -109,7 +112,7 @@ class Companions:
                 name,
                 declared,
                 settings=self._settings(declared),
-                channel=lambda name=name: self._channel(name),  # type: ignore[misc]
+                channel=partial(self._channel, name),
                 decode=self._decode,
                 journal=Journal(self._recorder, node=name, stamp=stamp, numbers=self._numbers),
                 runtime=self._runtime,
@@ -150,8 +153,8 @@ class NodeTask:
         port = job.routes.announce_port
         announcements = Announcements(port, runtime.mutex()) if port else None
 
-        def channel() -> Channel:
-            direct = coordination_channel(address, client=self._name)
+        def channel(kind: ServiceKind, timeout_ns: int) -> Channel:
+            direct = kind.channel(address, self._name, timeout_ns, 1)
             return direct if announcements is None else AnnouncingChannel(direct, announcements, self._name)
 
         def made() -> _Node:

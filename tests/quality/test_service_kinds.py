@@ -1,0 +1,110 @@
+"""`SERVICES[kind]` is the one lookup by kind of service: no other module asks which kind it has before it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from lockref.services import SERVICES
+from scenarios.backends.hosts import HOSTS
+from sim.services.kinds import SIMULATED
+from tests.quality.test_rooms import MODULES
+
+TABLES = ("lockref.services", "sim.services.kinds", "scenarios.backends.hosts")
+"""The modules with the three tables; each entry may speak of its own kind."""
+
+OWN = {
+    "lockref.coordination.place": "the channel of this kind refuses the addresses of others",
+    "lockref.provider": "a context that has only an object store opens nothing else",
+}
+"""Modules that may name one kind, each with the reason."""
+
+_ASKED = re.compile(r"kind|stands_on|service")
+_PORT = re.compile(r'^([A-Z_]+)\b.*= PortKind\("(\w+)"', re.MULTILINE)
+PORTS = {
+    constant
+    for path in MODULES.values()
+    for constant, kind in _PORT.findall(path.read_text(encoding="utf-8"))
+    if kind in SERVICES
+}
+"""The constants that are ports of these kinds, such as `TABLE`."""
+
+
+def branches(source: str, kinds: tuple[str, ...]) -> Iterator[int]:
+    """The lines that compare with the name of a kind, or look something up by such names."""
+    if not any(f"{word}{mark}" in source for word in (*PORTS, *kinds) for mark in (".name", "'", '"')):
+        return
+    for node in ast.walk(ast.parse(source)):
+        sides: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            sides += [part for side in sides if isinstance(side, ast.Tuple | ast.List | ast.Set) for part in side.elts]
+        elif isinstance(node, ast.MatchValue):
+            sides = [node.value]
+        elif isinstance(node, ast.Dict):
+            sides = [key for key in node.keys if _is_port_name(key)]
+        if any(_is_port_name(side) for side in sides):
+            yield sides[0].lineno
+        elif any(isinstance(side, ast.Constant) and side.value in kinds for side in sides):
+            words = " ".join(ast.unparse(side) for side in sides if not isinstance(side, ast.Constant))
+            if _ASKED.search(words):
+                yield sides[0].lineno
+
+
+def _is_port_name(side: ast.expr | None) -> bool:
+    """`TABLE.name` and its like."""
+    return (
+        isinstance(side, ast.Attribute)
+        and side.attr == "name"
+        and isinstance(side.value, ast.Name)
+        and side.value.id in PORTS
+    )
+
+
+def test_no_module_branches_on_the_name_of_a_kind() -> None:
+    """A kind that comes later would fall through such a branch, and nothing would say so."""
+    wrong = [
+        f"{path}:{line}"
+        for module, path in MODULES.items()
+        if module not in TABLES and module not in OWN
+        for line in branches(path.read_text(encoding="utf-8"), tuple(SERVICES))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if kind == TABLE.name: pass",
+        "if kind not in (OBJECT_STORE.name, mixture.stands_on): pass",
+        "if service.kind != 'object_store': pass",
+        "x = {TABLE.name: 'dynamodb'}",
+        "x = next(name for name, each in services.items() if each.kind == TABLE.name)",
+        "match kind:\n    case TABLE.name: pass",
+    ],
+)
+def test_such_a_branch_is_found(line: str) -> None:
+    """Each form in which modules once asked for a kind."""
+    assert len(list(branches(line, tuple(SERVICES)))) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["if workload.lock_key == 'table': pass", "x = {RESOURCE: 1}", "if fault.service == RESOURCE.name: pass"]
+)
+def test_other_words_are_no_branch(line: str) -> None:
+    """`table` also says which lock the writers of a table take."""
+    assert list(branches(line, tuple(SERVICES))) == []
+
+
+def test_the_ports_are_found() -> None:
+    """Without them no branch is."""
+    assert {"OBJECT_STORE", "TABLE", "COORDINATION"} <= PORTS
+
+
+def test_each_kind_has_its_half_in_the_simulator() -> None:
+    """A kind without a state machine could be locked on in no scenario; one without an entry could never run."""
+    assert list(SIMULATED) == list(SERVICES)
+    assert set(HOSTS) <= set(SERVICES)
