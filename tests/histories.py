@@ -6,7 +6,7 @@
     h.effect(a, at=5)
 
 Times are small integers, taken as nanoseconds; clocks agree with true time
-unless `wall_ahead` says otherwise for a node.
+unless `wall_ahead` or `mono_ahead` says otherwise for a node.
 """
 
 from __future__ import annotations
@@ -48,12 +48,17 @@ class Held:
 
 @dataclass
 class History:
-    """One run under construction. Events may be added in any order; they are recorded by time."""
+    """One run under construction. Events may be added in any order; they are recorded by time.
+
+    wall_ahead: by node, how far its wall clock is ahead of true time. mono_ahead: the same of its monotonic clock, from
+    each of some instants on. A clock that stood still from 10 to 30 is `{30: -20}`.
+    """
 
     run: dict[str, Any] = field(default_factory=dict)
     is_simulated: bool = True
     lock: str = LOCK
     wall_ahead: dict[str, int] = field(default_factory=dict)
+    mono_ahead: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._events: list[tuple[int, int, dict[str, Any]]] = []
@@ -226,8 +231,12 @@ class History:
             event = dict(row)
             node = event["node"]
             wall = ABSENT if node == "operator" else at + self.wall_ahead.get(node, 0)
-            recorder.event(stamp=(at, wall, at, event.pop("task")), **event)
+            recorder.event(stamp=(at, wall, at + self._mono_ahead(node, at), event.pop("task")), **event)
         return recorder
+
+    def _mono_ahead(self, node: str, at: int) -> int:
+        changes = self.mono_ahead.get(node, {})
+        return changes[max(begun)] if (begun := [since for since in changes if since <= at]) else 0
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         return tables(self)

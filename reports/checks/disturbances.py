@@ -163,13 +163,15 @@ class Disturbances:
         begins, _ = self._are_pauses
         return bool(np.any((self.row[here] > after_row) & begins[here] & (self.at_ns[here] == at_ns)))
 
-    def pauses(self) -> list[tuple[int, int, int, int]]:
-        """Run, node, begin and end of every pause; FOREVER where it does not end."""
+    @cached_property
+    def pauses(self) -> dict[int, list[tuple[int, int, int]]]:
+        """By run: node, begin and end of every pause; FOREVER where it does not end."""
         begins, _ = self._are_pauses
-        found = []
+        found: dict[int, list[tuple[int, int, int]]] = {}
         for begin in np.flatnonzero(begins).tolist():
             run, node = int(self.run[begin]), int(self.node[begin])
-            found.append((run, node, int(self.at_ns[begin]), self._pause_end_ns(self.on(run, node), begin)))
+            pause = (node, int(self.at_ns[begin]), self._pause_end_ns(self.on(run, node), begin))
+            found.setdefault(run, []).append(pause)
         return found
 
     def strikes(self) -> list[tuple[int, int, int]]:

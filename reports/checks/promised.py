@@ -12,6 +12,7 @@ a begin and an end.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -66,36 +67,52 @@ class Departure:
         }
 
 
-def departures(case: Case, run: int, clause: str, until_ns: int) -> list[Departure]:
-    """The departures of a run before an instant that can matter to a clause; earliest first.
-
-    run: position in the case. until_ns: true time of the violation.
-    """
-    if clause == ABOUT_THE_STORE:
-        return []
-    found = _clocks(case, run, until_ns)
-    if clause == "S4":
-        found += _pauses(case, run, until_ns)
-    return sorted(found, key=lambda each: (each.at_ns, each.node))
-
-
 def told_beside(rulings: list[Ruling], case: Case) -> list[Ruling]:
     """The rulings, each witness with the departures before its violation as `beyond_promise`, where there are any."""
-    return [replace(ruling, violations=_told(ruling.violations, case)) for ruling in rulings]
+    departures = Departures(case)
+    return [replace(ruling, violations=_told(ruling.violations, departures)) for ruling in rulings]
 
 
-def _told(violations: Violations, case: Case) -> Violations:
+def _told(violations: Violations, departures: Departures) -> Violations:
     def witness(index: int) -> dict[str, Any]:
         found = violations.witness(index)
         run, at_ns = int(violations.run[index]), int(violations.at_ns[index])
-        if left := departures(case, run, violations.clause, at_ns):
+        if left := departures.before(run, violations.clause, at_ns):
             found["beyond_promise"] = [each.as_json() for each in left]
         return found
 
     return replace(violations, witness=witness)
 
 
-def _clocks(case: Case, run: int, until_ns: int) -> list[Departure]:
+class Departures:
+    """The departures of all runs of a case. What is known of all of them is found once, however many are asked for."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+
+    @cached_property
+    def _late_ns(self) -> Ints:
+        return host_lateness_ns(self._case)
+
+    @cached_property
+    def _checks_tokens(self) -> Flags:
+        return checks_tokens(self._case.events, self._case.effects, self._case.runs.count)
+
+    def before(self, run: int, clause: str, until_ns: int) -> list[Departure]:
+        """The departures of a run before an instant that can matter to a clause; earliest first.
+
+        run: position in the case. until_ns: true time of the violation.
+        """
+        if clause == ABOUT_THE_STORE:
+            return []
+        found = _clocks(self._case, run, until_ns, int(self._late_ns[run]))
+        # Where the resource checks tokens, it stops what a client writes after a pause.
+        if clause == "S4" and not self._checks_tokens[run]:
+            found += _pauses(self._case, run, until_ns)
+        return sorted(found, key=lambda each: (each.at_ns, each.node))
+
+
+def _clocks(case: Case, run: int, until_ns: int, late_ns: int) -> list[Departure]:
     """The clients whose wall clock was further from the others than β."""
     beta_ns = int(case.runs.integers("drift_bound_ns")[run])
     if beta_ns == ABSENT or case.runs.table["is_inferred"][run].as_py():
@@ -110,7 +127,6 @@ def _clocks(case: Case, run: int, until_ns: int) -> list[Departure]:
     if not clients:
         return []
     is_simulated = case.runs.texts("world")[run] != "real"
-    late_ns = int(host_lateness_ns(case)[run])
     allowed_ns = beta_ns + (0 if is_simulated else max(READING_NS, late_ns))
     own &= np.isin(node, clients)
     own &= _is_new(node, wall - at, own)
@@ -167,16 +183,14 @@ def _clock(kind: str, node: str, other: str, at_ns: int, off_ns: int, beta_ns: i
 
 
 def _pauses(case: Case, run: int, until_ns: int) -> list[Departure]:
-    """The pauses that outlasted the grant in which they began, if no token can stop the client's write afterwards."""
-    if checks_tokens(case.events, case.effects, case.runs.count)[run]:
-        return []
+    """The pauses that outlasted the grant in which they began. No token can stop the client's write afterwards."""
     grants, events = case.truth.grants, case.events
     mine = np.flatnonzero(grants.run == run)
     shows = bool(np.any(events.integers("token")[rows_of_group(events.run, run)] != ABSENT))
     why = "the resource checks no tokens" if shows else "the lock shows no token that the resource could check"
     longest: dict[str, Departure] = {}
-    for where, node, begin_ns, end_ns in case.disturbances.pauses():
-        if where != run or begin_ns > until_ns:
+    for node, begin_ns, end_ns in case.disturbances.pauses.get(run, ()):
+        if begin_ns > until_ns:
             continue
         held = mine[(grants.node[mine] == node) & (grants.begin_lo_ns[mine] <= begin_ns)]
         held = held[(grants.end_hi_ns[held] == ABSENT) | (grants.end_hi_ns[held] >= begin_ns)]

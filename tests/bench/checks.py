@@ -92,6 +92,50 @@ def reviving(acquires: int) -> History:
     return _cycles(acquires, is_reviving=True)
 
 
+def under_one_name(acquires: int) -> History:
+    """A lock whose clients all write one name and no token, and take over what has lapsed."""
+    return _cycles(acquires, name="shared", is_releasing=False)
+
+
+def in_two_writes(acquires: int) -> History:
+    """A lock that is taken over in two writes: what has lapsed is deleted, and then a record is created."""
+    return _cycles(acquires, is_releasing=False, is_clearing=True)
+
+
+def counting_writes(acquires: int) -> History:
+    """A lock whose token rises with every write, renewed in every cycle, and given back by a stamp that has passed."""
+    return _cycles(acquires, token_step=3, is_renewing=True, is_past_stamp=True)
+
+
+def handing_over(acquires: int) -> History:
+    """A lock that its holder gives to the next client, by a record in that one's name."""
+    h = _timed()
+    for turn in range(acquires):
+        at, node, following = 40 * turn, f"n{turn % CLIENTS}", f"n{(turn + 1) % CLIENTS}"
+        request = h.call(node, Op.ACQUIRE, at - 30)
+        if not turn:
+            h.write(node, Op.ACQUIRE, sent=at, applied=at + 1, owner=f"owner-{node}", token=turn, valid_until=at + 8)
+        h.returns(node, Op.ACQUIRE, at + 3, request, Outcome.APPLIED, owner=f"owner-{node}", token=turn)
+        release = h.call(node, Op.RELEASE, at + 5)
+        h.write(node, Op.ACQUIRE, sent=at + 6, owner=f"owner-{following}", token=turn + 1,
+                valid_until=at + 60)  # fmt: skip
+        h.returns(node, Op.RELEASE, at + 7, release, Outcome.APPLIED)
+    return h
+
+
+def resumed(acquires: int) -> History:
+    """A lock whose only client dies in every cycle; the next process of its name takes what that one has left."""
+    h = _timed()
+    for turn in range(acquires):
+        at = 40 * turn
+        request = h.call("n0", Op.ACQUIRE, at)
+        h.write("n0", Op.ACQUIRE, sent=at, applied=at + 1, owner=f"owner-{turn}", token=turn, valid_until=at + 60)
+        h.returns("n0", Op.ACQUIRE, at + 3, request, Outcome.APPLIED, owner=f"owner-{turn}", token=turn)
+        h.fault("n0", at + 4, "crash", "begin", f"f{turn}")
+        h.fault("n0", at + 5, "crash", "end", f"f{turn}")
+    return h
+
+
 def unheard(acquires: int) -> History:
     """A real run in which every grant is answered by silence and found by reading."""
     return _cycles(acquires, is_heard=False)
@@ -134,11 +178,7 @@ ODDS = {"lost": 0.15, "refused": 0.1, "fork": 0.1, "hole": 0.1, "blind": 0.15, "
 def mixture(acquires: int, *, locks: int = 1, odds: Mapping[str, float] = ODDS, seed: int = 0) -> History:
     """A real run of writes drawn at random, three in a cycle; a conditional write is sent after what it replaces."""
     chance = random.Random(seed)
-    h = History(
-        run={"validity_ns": 8, "poll_interval_ns": 1, "request_timeout_ns": 1, "wait_timeout_ns": 50,
-             "faults_end_ns": 0, "claims": ["L4"]},
-        is_simulated=False,
-    )  # fmt: skip
+    h = _timed(is_simulated=False)
 
     def is_drawn(kind: str) -> bool:
         return chance.random() < odds.get(kind, 0)
@@ -179,6 +219,11 @@ SHAPES: dict[str, Callable[[int], History]] = {
     "a false denial in every cycle": lying,
     "every grant lapses unheard": silent,
     "every grant is revived": reviving,
+    "one name for all clients": under_one_name,
+    "every grant is taken over in two writes": in_two_writes,
+    "a token with every write, a release by stamp": counting_writes,
+    "every grant is handed over": handing_over,
+    "every holder dies, and its next process goes on": resumed,
     "every answer is lost, real run": unheard,
     "every condition is another, real run": forked,
     "a mixture of everything, real run": mixed,
@@ -190,6 +235,14 @@ SHAPES: dict[str, Callable[[int], History]] = {
 """What once took the square of its size, or could: each with as many violations, or excuses to look for, as cycles."""
 
 
+def _timed(*, is_simulated: bool = True) -> History:
+    return History(
+        run={"validity_ns": 8, "poll_interval_ns": 1, "request_timeout_ns": 1, "wait_timeout_ns": 50,
+             "faults_end_ns": 0, "claims": ["L4"]},
+        is_simulated=is_simulated,
+    )  # fmt: skip
+
+
 def _cycles(
     acquires: int,
     *,
@@ -198,33 +251,42 @@ def _cycles(
     is_denying: bool = False,
     is_releasing: bool = True,
     is_reviving: bool = False,
+    name: str | None = None,
+    is_clearing: bool = False,
+    token_step: int = 1,
+    is_renewing: bool = False,
+    is_past_stamp: bool = False,
     is_heard: bool = True,
     is_forking: bool = False,
 ) -> History:
     """Clients in turn on one lock; every waiting call begins a turn before it is served."""
-    h = History(
-        run={"validity_ns": 8, "poll_interval_ns": 1, "request_timeout_ns": 1, "wait_timeout_ns": 50,
-             "faults_end_ns": 0, "claims": ["L4"]},
-        is_simulated=is_heard and not is_forking,
-    )  # fmt: skip
+    h = _timed(is_simulated=is_heard and not is_forking)
     for turn in range(acquires):
         at, node = 40 * turn, f"n{turn % CLIENTS}"
-        owner = f"owner-{node}" if is_readable else ""
+        owner = (name or f"owner-{node}") if is_readable else ""
+        token = None if name else token_step * turn
         request = h.call(node, Op.ACQUIRE, at - 30)
         if is_denying:
             h.read("liar", at - 12, version=h.version, sent=at - 13)
             h.fails("liar", call=at - 14, returned=at - 11)
-        version = h.write(node, Op.ACQUIRE, sent=at, applied=at + 1, replied=at + 2, owner=owner, token=turn,
+        if is_clearing and turn:
+            h.write(node, Op.DELETE, sent=at - 2, replied=at - 1, task=helper)
+        version = h.write(node, Op.ACQUIRE, sent=at, applied=at + 1, replied=at + 2, owner=owner, token=token,
                           valid_until=at + 8, task=helper, if_version="another" if is_forking else None,
                           reply=None if is_heard else Outcome.AMBIGUOUS)  # fmt: skip
         if not is_heard:
             h.read(node, at + 3, version=version, owner=owner)
-        h.returns(node, Op.ACQUIRE, at + 3, request, Outcome.APPLIED, owner=owner, token=turn, version=version)
-        held = Held(node, "main", request, owner, turn, version)
+        h.returns(node, Op.ACQUIRE, at + 3, request, Outcome.APPLIED, owner=owner, token=token, version=version)
+        held = Held(node, "main", request, owner, token, version)
         h.believes(held, at + 3, at + 4)
+        if is_renewing:
+            token = token_step * turn + 1
+            h.write(node, Op.RENEW, sent=at + 4, owner=owner, token=token, valid_until=at + 12, task="heartbeat")
         if is_releasing:
             release = h.call(node, Op.RELEASE, at + 5)
-            h.write(node, Op.RELEASE, sent=at + 6, owner=owner, token=turn)
+            given_back = Op.RENEW if is_past_stamp else Op.RELEASE
+            h.write(node, given_back, sent=at + 6, owner=owner, token=token,
+                    valid_until=at + 5 if is_past_stamp else None)  # fmt: skip
             h.returns(node, Op.RELEASE, at + 7, release, Outcome.APPLIED)
         if is_reviving:
             h.write(node, Op.RENEW, sent=at + 8, owner=owner, token=turn, valid_until=at + 9, task="heartbeat")

@@ -35,6 +35,7 @@ from tests.unit.reports.checks import (
     test_loss_notice,
     test_measures,
     test_on_the_wire,
+    test_promised,
     test_proven_faults,
     test_queue_and_states,
     test_safety_core,
@@ -61,6 +62,7 @@ SUITES = (
     test_on_the_wire,
     test_writes_in_calls,
     test_proven_faults,
+    test_promised,
     test_legal_histories,
 )
 
@@ -246,6 +248,24 @@ JUDGE_MUTANTS = [
     ("facts.commits", " | (self.outcome == Outcome.REJECTED)", ""),
     ("facts.effects", "rows = rows[~is_unguarded]", "rows = rows"),
     ("clauses.gaps", "alive = np.where(grants.lapses, kept, valid)", "alive = kept"),
+    ("clauses.liveness", "np.minimum(took, _local_ns(case, took))", "took"),
+    ("clauses.liveness", "np.minimum(took, _local_ns(case, took))", "_local_ns(case, took)"),
+    ("clauses.waiting", "if died is not None:\n            until[call] = died", "if False:\n            until[call] = died"),  # noqa: E501
+    ("clauses.liveness", "(_have_no_lease(case), LEASELESS), ", ""),
+    ("clauses.liveness", " & ~runs_with(case, grants.run[grants.valid_until_true_ns != ABSENT])", ""),
+    ("clauses.liveness", "case.runs.claim(NO_LEASE) & ", ""),
+    ("promised", "allowed_ns = beta_ns + (0 if is_simulated else max(READING_NS, late_ns))", "allowed_ns = beta_ns"),
+    ("promised", "max(READING_NS, late_ns)", "late_ns"),
+    ("promised", "ends = ends[(ends != ABSENT) & (ends >= begin_ns) & (ends < end_ns)]", "ends = ends[(ends != ABSENT) & (ends < end_ns)]"),  # noqa: E501
+    ("promised", "if name not in longest or longest[name].off_ns < length_ns:", "if name not in longest:"),
+    ("promised", "(grants.node[mine] == node) & (grants", "(grants"),
+    ("promised", "(grants.end_hi_ns[held] == ABSENT) | (grants.end_hi_ns[held] >= begin_ns)", "True | (grants.end_hi_ns[held] >= begin_ns)"),  # noqa: E501
+    ("promised", "if clause == ABOUT_THE_STORE:", "if False:"),
+    ("promised", "if clause == \"S4\" and", "if"),
+    ("promised", "agreed = np.vstack((ahead, np.full(len(times), true, dtype=np.int64)))", "pass"),
+    ("promised", "min(end_ns, int(case.end_ns[run])) - begin_ns", "end_ns - begin_ns"),
+    ("promised", " and not self._checks_tokens[run]", ""),
+    ("promised", "(at <= until_ns)", "True"),
 ]  # fmt: skip
 
 TOKEN_ORDER_MUTANTS = [

@@ -174,7 +174,7 @@ def find_store_answers(
         heard &= (replies >= 0) | (events.run[sent] != run) | (node != name)
     at = events.integers("at_ns")
     sent_ns, replied_ns = at[sent], np.where(replies >= 0, at[np.maximum(replies, 0)], FOREVER)
-    for run, name, begin_ns, end_ns in disturbances.pauses():
+    for run, name, begin_ns, end_ns in ((run, *pause) for run, own in disturbances.pauses.items() for pause in own):
         is_over = (sent_ns > end_ns) | (replied_ns < begin_ns)
         heard &= is_over | (events.run[sent] != run) | (node != name)
     is_unanswered = (replies < 0) | (events.numbers("outcome")[np.maximum(replies, 0)] == Outcome.AMBIGUOUS)

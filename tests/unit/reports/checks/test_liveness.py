@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lockref.claims import NO_LEASE
 from lockref.words import Op, Outcome
 from tests.histories import History, timed
 
@@ -151,6 +152,31 @@ def test_unread_a_call_without_an_answer_may_have_left_something():
     assert h.verdict("L1")["verdict"] == "held"
 
 
+@pytest.mark.parametrize(("returned", "expected"), [(170, "held"), (171, "violated")])
+def test_unread_a_call_of_a_dead_process_is_over(returned, expected):
+    """L1: n3 died at 50 in its call. From then on it waits for nothing; what it may have left lapses by 170."""
+    h = unread(5)
+    h.call("n3", Op.ACQUIRE, 20)
+    h.fault("n3", 50, "crash", "begin")
+    h.fails("n2", call=0, returned=returned)
+    assert h.verdict("L1")["verdict"] == expected
+
+
+@pytest.mark.parametrize(
+    ("claims", "valid_for", "in_time", "late"),
+    [([NO_LEASE], None, "not_applicable", "not_applicable"), ([NO_LEASE], 100, "held", "violated"),
+     ([], None, "held", "violated")],
+)  # fmt: skip
+def test_only_a_lock_without_any_lease_may_leave_a_dead_holders_record(claims, valid_for, in_time, late):
+    """L2 is asked unless a lock declares that it has none, and no record of it promises an end."""
+    for next_at, expected in ((120, in_time), (350, late)):
+        h = timed(claims=claims)
+        h.granted("n1", call=0, applied=1, returned=2, valid_for=valid_for)
+        h.fault("n1", 3, "crash", "begin")
+        h.granted("n2", call=0, applied=next_at, returned=next_at + 1, valid_for=valid_for)
+        assert h.verdict("L2")["verdict"] == expected
+
+
 @pytest.mark.parametrize(("last", "expected"), [(101, "held"), (102, "violated")])
 def test_belief_ends_with_the_validity(last, expected):
     """L4: valid to 101; saying yes later means that nobody told the holder."""
@@ -211,6 +237,19 @@ def test_a_paused_process_cannot_return():
     h.fault("n1", 10, "pause", "begin")
     h.fault("n1", 110, "pause", "end")
     assert h.verdict("L5")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(
+    ("mono_ahead", "returned", "expected"),
+    [(-200, 605, "held"), (-200, 606, "violated"), (200, 405, "held"), (200, 406, "violated")],
+)
+def test_the_clock_that_counts_less_counts(mono_ahead, returned, expected):
+    """L5: a machine that was frozen asked its lock for less time than has passed; a clock that jumped made no time."""
+    h = timed()
+    h.mono_ahead["n1"] = {300: mono_ahead}
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=returned)
+    assert h.verdict("L5")["verdict"] == expected
 
 
 def test_a_call_that_never_returns_is_a_violation():

@@ -6,6 +6,7 @@ import pytest
 
 from lockref.words import Op
 from reports.account import summarised_results
+from reports.checks.promised import READING_NS
 from reports.checks.summary import Summary
 from reports.formats.junit import junit_xml
 from tests.histories import History, summarised, timed
@@ -61,6 +62,30 @@ def test_nobody_is_told_of_a_bound_that_nobody_described():
     assert "beyond_promise" not in found["witness"]
 
 
+@pytest.mark.parametrize(("over_ns", "is_told"), [(0, False), (1, True)])
+def test_a_real_run_reads_its_two_clocks_one_after_the_other(over_ns, is_told):
+    """S5: up to ten milliseconds beyond the bound are the reading's, on a machine that was never late."""
+    h = overlapping(n2=S // 2 + READING_NS + over_ns)
+    h.is_simulated = False
+    h.run["request_timeout_ns"] = 5 * S
+    assert bool(left(h, "S5")) is is_told
+
+
+def test_of_two_clients_the_one_that_left_true_time_is_named():
+    """S5: nobody is a third clock, but the kernel stamps what it does with true time."""
+    h = History(run=dict(PROMISED), wall_ahead={"n2": -3 * S})
+    h.granted("n1", call=0, applied=1 * S, returned=2 * S, token=1, valid_for=9 * S)
+    h.granted("n2", call=3 * S, applied=4 * S, returned=5 * S, token=2, valid_for=9 * S)
+    assert left(h, "S5") == ["n2's clock is 3 s behind; the lock is promised 500 ms"]
+
+
+def test_a_store_that_breaks_its_word_is_not_excused_by_a_clock():
+    """S1: what a store applies has nothing to do with anybody's clock."""
+    h = overlapping(n2=3 * S)
+    h.write("n3", Op.ACQUIRE, sent=8 * S, if_version="another", owner="owner-n3", token=3, valid_until=20 * S)
+    assert left(h, "S1") == []
+
+
 def test_a_clock_that_goes_wrong_after_the_violation_is_not_told():
     """Only what came before can have mattered."""
     h = overlapping()
@@ -69,17 +94,26 @@ def test_a_clock_that_goes_wrong_after_the_violation_is_not_told():
     assert left(h, "S3") == []
 
 
-def paused(*, op: Op, token: int | None, until: int = 40) -> History:
-    """n1 is paused right after its guard's yes, and writes when n2 has written. TIMING: a lease of 100."""
+def paused(
+    *, op: Op, token: int | None, begin: int = 19, until: int | None = 40, who: str = "n1", believes_until: int = 19,
+    released: int | None = None,
+) -> History:  # fmt: skip
+    """n1 is paused right after its guard's yes, and writes when n2 has written. TIMING: a lease of 100.
+
+    who: another one is paused. released: n1 has given back by then.
+    """
     h = timed()
     a = h.granted("n1", call=0, applied=2, returned=3, token=token, valid_for=18)
-    h.believes(a, 3, 19)
+    h.believes(a, 3, believes_until)
+    if released is not None:
+        h.released(a, call=released, applied=released, returned=released)
     b = h.granted("n2", call=10, applied=22, returned=23, token=None if token is None else token + 1)
     h.believes(b, 23, 25)
     h.effect(b, at=25, op=op)
     h.effect(a, at=41, op=op, attempt=1)
-    h.fault("n1", 19, "pause", "begin")
-    h.fault("n1", until, "pause", "end")
+    h.fault(who, begin, "pause", "begin")
+    if until is not None:
+        h.fault(who, until, "pause", "end")
     return h
 
 
@@ -108,6 +142,42 @@ def test_a_pause_says_nothing_about_a_resource_that_checks_tokens():
 def test_a_pause_within_the_lease_is_not_told():
     """Such a pause is promised: a lock must survive it."""
     assert left(paused(op=Op.APPEND, token=1, until=20), "S4") == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param({"begin": 21}, id="begun when the lease was over"),
+        pytest.param({"released": 12}, id="begun when the grant was given back"),
+        pytest.param({"who": "n3"}, id="of a client that held nothing"),
+    ],
+)
+def test_a_pause_that_met_no_grant_is_not_told(how):
+    """S4: such a pause is not why the write came late."""
+    assert left(paused(op=Op.APPEND, token=1, **how), "S4") == []
+
+
+def test_a_pause_without_an_end_lasts_to_the_end_of_the_run():
+    """S4: the run ends at 41, so it lasted for 22."""
+    (told,) = left(paused(op=Op.APPEND, token=1, until=None), "S4")
+    assert told.startswith("n1 was paused for 22 ns with 1 ns of its lease left")
+
+
+@pytest.mark.parametrize(("begin", "until", "told"), [(5, 30, "25 ns with 15 ns"), (10, 22, "21 ns with 1 ns")])
+def test_of_several_pauses_of_a_client_the_longest_is_told(begin, until, told):
+    """S4: one line for each client. Here another pause lasts from 19 to 40."""
+    h = paused(op=Op.APPEND, token=1)
+    h.fault("n1", begin, "pause", "begin", "f2")
+    h.fault("n1", until, "pause", "end", "f2")
+    (only,) = left(h, "S4")
+    assert only.startswith(f"n1 was paused for {told} of its lease left")
+
+
+def test_a_pause_explains_no_overlap_of_beliefs():
+    """S3: a lock is promised that it may be paused; a client that is paused says nothing."""
+    h = paused(op=Op.APPEND, token=1, believes_until=24)
+    assert left(h, "S3") == []
+    assert left(h, "S4") != []
 
 
 @pytest.mark.parametrize("op", [Op.APPEND, Op.INCREMENT])
