@@ -15,14 +15,17 @@ time on the kernel, and `scenarios.injection.carriage` in real time on an event
 loop, for real servers and for the endpoints of any program. Rejected: an order
 of its own for each driver. The two orders drifted apart: after a retry inside
 the SDK, one driver let the client hear the refusal of the first sending, the
-other one the answer to the second sending.
+other one the answer to the second sending. Rejected: a generator of steps. What
+it is sent has no type of its own for each step, and a request took a fifth more
+of the wire's time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Generic, Never, Protocol, TypeVar
 
 from lockref.words import Op
 
@@ -34,6 +37,8 @@ OP_NAMES: Final = tuple(op.name.lower() for op in Op)
 """What fault filters call each operation, by its number."""
 
 RELEASE: Final = OP_NAMES[Op.RELEASE]
+
+N = TypeVar("N")
 
 Refusal = tuple[int | None, str]
 """An HTTP status (None: no answer, such as a reset) and a reason for people."""
@@ -72,19 +77,69 @@ def plan_op(request: Request) -> str:
     return OP_NAMES[request.serves or request.op]
 
 
-class InFlight:
-    """One request under way between a process and a service.
+class Faults(Protocol[N]):
+    """What a journey asks at its cut points (`sim.faults.injector`)."""
+
+    def at_c1(self, request: Journey[N], /) -> Refusal | None:
+        """The request has arrived. A refusal, if it shall not be applied."""
+        ...
+
+    def at_c2(self, request: Journey[N], reply: Reply, /) -> Refusal | None:
+        """The request was applied. A refusal, if the client shall hear that instead of the truth."""
+        ...
+
+    def on_retried(self, request: Journey[N], first: Reply, second: Reply, /) -> None:
+        """The SDK has sent the request again by itself, and the service has applied the second sending, too."""
+        ...
+
+    def on_duplicate(self, request: Journey[N], reply: Reply, /) -> None:
+        """The service has applied the copy that the network made of the request."""
+        ...
+
+    def is_reply_lost(self, request: Journey[N], /) -> bool:
+        """The reply is about to leave. True if it gets lost."""
+        ...
+
+    def at_c3(self, request: Journey[N], /) -> None:
+        """The reply has left, or was lost on leaving."""
+        ...
+
+
+class Step(Enum):
+    """What the driver does next, and what it then asks the journey."""
+
+    APPLY = "apply"  # Let the service act on the request now; then `applied`.
+    REPEAT = "repeat"  # The client's SDK sends the request again, `retry_after_ns` from now; then `arrives`.
+    ANSWER = "answer"  # `refusal`, or else the last reply, leaves, and takes `to_client_ns`; then `left`.
+    LOSE = "lose"  # The reply is lost, and the client hears nothing; then `left`.
+
+
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+APPLY: Final = Step.APPLY
+REPEAT: Final = Step.REPEAT
+ANSWER: Final = Step.ANSWER
+LOSE: Final = Step.LOSE
+
+
+class Journey(Generic[N]):
+    """One request under way between a process and a service, and the steps of its way.
+
+    A journey begins where the request leaves, with `is_request_lost`, `to_service_ns` and `resend_ns` as the network
+    drew them and as faults changed them. A request that is not lost arrives after `to_service_ns`, and the copy that
+    the network made of it `resend_ns` later. c0 and c4 are the client's: they lie before and after.
 
     op: the operation, by its name in fault filters. ops: every name by which a filter lets the request pass; None
     stands for a filter without an operation. A deletion that gives a lock back is a delete and a release.
     draw: what the network does to the request; faults change the fields that are set from it.
+    refusal: what the client hears in place of the last reply.
     is_over: the caller has the reply, or has gone on without one.
+    N: what the injector notes of each kind of fault that strikes.
     """
 
     __slots__ = (
-        "client", "drip_ns", "hosted", "is_applied", "is_over", "is_reply_lost", "is_request_lost", "op", "ops",
-        "ordinals", "ordinals_as_release", "process", "request", "resend_ns", "retry_after_ns", "service", "set_off",
-        "stale_ns", "struck", "to_client_ns", "to_service_ns", "usual_to_client_ns",
+        "_first", "client", "drip_ns", "hosted", "is_applied", "is_over", "is_reply_lost", "is_request_lost", "op",
+        "ops", "ordinals", "ordinals_as_release", "process", "refusal", "request", "resend_ns", "retry_after_ns",
+        "service", "set_off", "stale_ns", "struck", "to_client_ns", "to_service_ns", "usual_to_client_ns",
     )  # fmt: skip
 
     def __init__(self, process: Sender, hosted: Receiver, request: Request, draw: Draw) -> None:
@@ -100,11 +155,10 @@ class InFlight:
         # The way back as the network drew it. A fault that computes the way back anew subtracts this from the present
         # one, and so keeps the delays that other faults have added.
         self.usual_to_client_ns = self.to_client_ns
-        # The injector's notes: the request's place in its client's life, and the faults that strike it, by kind. The
-        # notes have a type of the injector, which this module does not import: faults know requests, not the reverse.
+        # The injector's notes: the request's place in its client's life, and the faults that strike it, by kind.
         self.ordinals = (0, 0, 0, 0)
         self.ordinals_as_release = (0, 0)
-        self.struck: dict[str, Any] = {}
+        self.struck: Mapping[str, N] = _NOTHING
         # The ids of the faults that waited for this request, and whether the service has applied it.
         self.set_off: tuple[str, ...] = ()
         self.is_applied = False
@@ -112,115 +166,53 @@ class InFlight:
         # For so long at the end of the way back the reply comes in pieces. Only a real connection has pieces.
         self.drip_ns = 0
         self.retry_after_ns: int | None = None
+        self.refusal: Refusal | None = None
+        # The reply to the first sending, once the SDK has sent the request again.
+        self._first: Reply | None = None
 
+    # The steps. faults: None in a world without any.
 
-class Faults(Protocol):
-    """What a journey asks at its cut points (`sim.faults.injector`)."""
+    def arrives(self, faults: Faults[N] | None, refusal: Refusal | None = None) -> Step:
+        """c1: the request is at its service. refusal: what the client hears because no server listens there."""
+        # The faults are asked about the first sending. What strikes the second one is the driver's network alone.
+        if refusal is None and faults is not None and self._first is None:
+            refusal = faults.at_c1(self)
+        if refusal is None:
+            return APPLY
+        return self._answer(faults, refusal)
 
-    def at_c1(self, in_flight: InFlight, /) -> Refusal | None:
-        """The request has arrived. A refusal, if it shall not be applied."""
-        ...
+    def applied(self, faults: Faults[N] | None, reply: Reply) -> Step:
+        """c2: the service has acted on the request, and this is its reply."""
+        if faults is None:
+            return self._answer(None, None)
+        if self._first is not None:
+            faults.on_retried(self, self._first, reply)
+            return self._answer(faults, None)
+        refusal = faults.at_c2(self, reply)
+        if self.retry_after_ns is None:
+            return self._answer(faults, refusal)
+        # The client's SDK hears nothing of the first sending, not even a refusal, and sends the request again by
+        # itself. The client hears the answer to the second sending only (A2).
+        self._first = reply
+        return REPEAT
 
-    def at_c2(self, in_flight: InFlight, reply: Reply, /) -> Refusal | None:
-        """The request was applied. A refusal, if the client shall hear that instead of the truth."""
-        ...
+    def _answer(self, faults: Faults[N] | None, refusal: Refusal | None) -> Step:
+        """The reply is about to leave."""
+        self.refusal = refusal
+        if faults is not None and not self.is_reply_lost:
+            self.is_reply_lost = faults.is_reply_lost(self)
+        return LOSE if self.is_reply_lost else ANSWER
 
-    def on_retried(self, in_flight: InFlight, first: Reply, second: Reply, /) -> None:
-        """The SDK has sent the request again by itself, and the service has applied the second sending, too."""
-        ...
-
-    def on_duplicate(self, in_flight: InFlight, reply: Reply, /) -> None:
-        """The service has applied the copy that the network made of the request."""
-        ...
-
-    def is_reply_lost(self, in_flight: InFlight, /) -> bool:
-        """The reply is about to leave. True if it gets lost."""
-        ...
-
-    def at_c3(self, in_flight: InFlight, /) -> None:
-        """The reply has left, or was lost on leaving."""
-        ...
-
-
-class Reach(NamedTuple):
-    """Bring the request to the service, `after_ns` from now.
-
-    The driver answers None, or the refusal that the client hears because no server listens.
-    copy_after_ns: a copy follows so much later, on a journey of its own (`copied`); None: no copy.
-    """
-
-    after_ns: int
-    copy_after_ns: int | None = None
-
-
-class Back(NamedTuple):
-    """The reply leaves, and arrives `after_ns` from now. refusal: what the client hears in place of `reply`.
-
-    drip_ns: for so long at the end of that time the reply comes in pieces. One of `reply` and `refusal` is None.
-    """
-
-    after_ns: int
-    drip_ns: int
-    reply: Reply | None
-    refusal: Refusal | None
-
-
-class Act(Enum):
-    """The steps without an amount."""
-
-    APPLY = "apply"  # Let the service act on the request now. The driver answers with its reply.
-    LOSE = "lose"  # The reply is lost: the client hears nothing.
-    END = "end"  # The journey is over, and is not asked again.
-
-
-Step = Reach | Back | Act
-Journey = Generator[Step, "Reply | Refusal | None", None]
-"""Asked for the next step by `send`, with the driver's answer to the last one: None to all but `Reach` and APPLY."""
-
-APPLY: Final = Act.APPLY
-LOSE: Final = Act.LOSE
-END: Final = Act.END
-
-
-def journey(in_flight: InFlight, faults: Faults | None) -> Journey:
-    """The journey of a request that leaves now, from c1 to c3. faults: None in a world without any.
-
-    c0 and c4 are the client's: they lie before and after, on its side of the network.
-    """
-    if in_flight.is_request_lost:
-        yield END
-    refusal: Any = yield Reach(in_flight.to_service_ns, in_flight.resend_ns)
-    reply: Any = None
-    if refusal is None and faults is not None:
-        refusal = faults.at_c1(in_flight)
-    if refusal is None:
-        reply = yield APPLY
+    def left(self, faults: Faults[N] | None) -> None:
+        """c3: the reply has left, or was lost on leaving. The journey is over."""
         if faults is not None:
-            refusal = faults.at_c2(in_flight, reply)
-            if in_flight.retry_after_ns is not None:
-                # The client's SDK hears nothing of the first sending, not even a refusal, and sends the request again
-                # by itself. The client hears the answer to the second sending only (A2).
-                first = reply
-                refusal = yield Reach(in_flight.retry_after_ns)
-                if refusal is None:
-                    reply = yield APPLY
-                    faults.on_retried(in_flight, first, reply)
-    if faults is not None and not in_flight.is_reply_lost:
-        in_flight.is_reply_lost = faults.is_reply_lost(in_flight)
-    if in_flight.is_reply_lost:
-        yield LOSE
-    else:
-        yield Back(in_flight.to_client_ns, in_flight.drip_ns, reply if refusal is None else None, refusal)
-    if faults is not None:
-        faults.at_c3(in_flight)
-    yield END
+            faults.at_c3(self)
 
-
-def copied(in_flight: InFlight, faults: Faults | None, after_ns: int) -> Journey:
-    """The journey of the copy that the network made of a request: it is applied, and nobody waits for its answer."""
-    refusal = yield Reach(after_ns)
-    if refusal is None:
-        reply: Any = yield APPLY
+    def copy_applied(self, faults: Faults[N] | None, reply: Reply) -> None:
+        """The service has acted on the copy that the network made of the request. Nobody waits for this reply."""
         if faults is not None:
-            faults.on_duplicate(in_flight, reply)
-    yield END
+            faults.on_duplicate(self, reply)
+
+
+_NOTHING: Final[Mapping[str, Never]] = MappingProxyType({})
+"""What strikes a request in a world without faults: one for all, since most requests meet none."""

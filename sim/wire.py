@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from lockref.ports import TIMED_OUT, Reconnected, Reply, Request
 from lockref.words import Outcome
-from sim.journey import APPLY, END, LOSE, Back, InFlight, Journey, Refusal, copied, journey
+from sim.faults.fault import InFlight
+from sim.journey import ANSWER, APPLY, REPEAT, Journey, Refusal
 from sim.kernel.kernel import Kernel
 from sim.kernel.sync import SimEvent
 from sim.machine.network import Draw, Network
@@ -31,7 +32,7 @@ _NOBODY_THERE: Refusal = (None, "reset")
 class SimulatedRequest(InFlight):
     """A request on the kernel.
 
-    at: the service, as `InFlight.hosted`, with its type. task: waits for the reply. epoch: of that wait, so that a late
+    at: the service, as `Journey.hosted`, with its type. task: waits for the reply. epoch: of that wait, so that a late
     reply does not end a later wait of the task. applications: how often the service has applied the request.
     reply: the reply that has arrived; None before.
     """
@@ -39,7 +40,7 @@ class SimulatedRequest(InFlight):
     __slots__ = ("applications", "at", "epoch", "reply", "task")
 
     def __init__(self, process: Process, task: Task, at: HostedService, request: Request, draw: Draw) -> None:
-        super().__init__(process, at, request, draw)
+        Journey.__init__(self, process, at, request, draw)
         self.at = at
         self.task = task
         self.applications = 0
@@ -76,7 +77,8 @@ class Wire:
         if injector is not None:
             injector.at_c0(in_flight)
             injector.on_send(in_flight)
-        self._advance(in_flight, journey(in_flight, injector), None)
+        if not in_flight.is_request_lost:
+            self._dispatch(in_flight, in_flight.to_service_ns, in_flight.resend_ns)
         in_flight.epoch = in_flight.task.epoch + 1
         kernel.wait(timeout_ns)
         in_flight.is_over = True
@@ -88,26 +90,7 @@ class Wire:
 
     # The journey, driven by the kernel.
 
-    def _advance(self, in_flight: SimulatedRequest, steps: Journey, said: Reply | Refusal | None) -> None:
-        """Take the journey's next steps, until time has to pass."""
-        while True:
-            step = steps.send(said)
-            said = None
-            if step is APPLY:
-                said = self._apply(in_flight)
-            elif step is END:
-                return
-            elif step is LOSE:
-                if in_flight.at.is_ordered:
-                    self._mailboxes[in_flight.service, in_flight.client].has_lost = True
-            elif type(step) is Back:
-                self._answer(in_flight, step)
-            else:
-                after_ns, copy_after_ns = step  # type: ignore[misc]  # The only step that is left is `Reach`.
-                self._dispatch(in_flight, steps, after_ns, copy_after_ns)
-                return
-
-    def _dispatch(self, in_flight: SimulatedRequest, steps: Journey, after_ns: int, copy_after_ns: int | None) -> None:
+    def _dispatch(self, in_flight: SimulatedRequest, after_ns: int, copy_after_ns: int | None = None) -> None:
         """Let the request arrive `after_ns` from now, and its copy `copy_after_ns` after that."""
         kernel = self._kernel
         due_ns = kernel.now_ns + after_ns
@@ -116,21 +99,39 @@ class Wire:
             box = self._mailboxes[in_flight.service, in_flight.client]
             due_ns = box.sent_due_ns = max(box.sent_due_ns + 1, due_ns)
             copy_after_ns = None
-        kernel.call_at(due_ns, partial(self._arrive, in_flight, steps))
+        kernel.call_at(due_ns, partial(self._arrive, in_flight))
         if copy_after_ns is not None:
-            self._advance(in_flight, copied(in_flight, self._injector, due_ns + copy_after_ns - kernel.now_ns), None)
+            kernel.call_at(due_ns + copy_after_ns, partial(self._arrive, in_flight, True))
 
-    def _arrive(self, in_flight: SimulatedRequest, steps: Journey) -> None:
+    def _arrive(self, in_flight: SimulatedRequest, is_copy: bool = False) -> None:
         """The request reaches its service: a crashed one refuses it, a frozen one holds it, any other one gets it."""
-        hosted, now_ns = in_flight.at, self._kernel.now_ns
+        hosted, now_ns, injector = in_flight.at, self._kernel.now_ns, self._injector
+        refusal = None
         if hosted.down_until_ns > now_ns:
             hosted.on_refused()
-            self._advance(in_flight, steps, _NOBODY_THERE)
+            refusal = _NOBODY_THERE
         elif hosted.frozen_until_ns > now_ns:
             hosted.on_held()
-            self._kernel.call_at(hosted.frozen_until_ns, partial(self._arrive, in_flight, steps))
-        else:
-            self._advance(in_flight, steps, None)
+            self._kernel.call_at(hosted.frozen_until_ns, partial(self._arrive, in_flight, is_copy))
+            return
+        if is_copy:
+            if refusal is None:
+                in_flight.copy_applied(injector, self._apply(in_flight))
+            return
+        reply: Reply | None = None
+        step = in_flight.arrives(injector, refusal)
+        if step is APPLY:
+            reply = self._apply(in_flight)
+            step = in_flight.applied(injector, reply)
+        if step is REPEAT:
+            assert in_flight.retry_after_ns is not None, "a fault said that the SDK sends the request again"
+            self._dispatch(in_flight, in_flight.retry_after_ns)
+            return
+        if step is ANSWER:
+            self._answer(in_flight, reply)
+        elif hosted.is_ordered:
+            self._mailboxes[in_flight.service, in_flight.client].has_lost = True
+        in_flight.left(injector)
 
     def _apply(self, in_flight: SimulatedRequest) -> Reply:
         """Let the service apply the request, and record that. No other place does so.
@@ -150,13 +151,13 @@ class Wire:
         hosted.record(request, reply, in_flight.applications)
         return reply
 
-    def _answer(self, in_flight: SimulatedRequest, back: Back) -> None:
-        """The reply leaves the service."""
-        hosted, reply = in_flight.at, back.reply
-        if reply is None:
-            assert back.refusal is not None, "a reply or a refusal leaves"
-            reply = hosted.refuse(in_flight.request, back.refusal)
-        due_ns = self._kernel.now_ns + back.after_ns
+    def _answer(self, in_flight: SimulatedRequest, reply: Reply | None) -> None:
+        """The reply leaves the service; a refusal leaves in its place. reply: None if the service has not acted."""
+        hosted = in_flight.at
+        if in_flight.refusal is not None:
+            reply = hosted.refuse(in_flight.request, in_flight.refusal)
+        assert reply is not None, "a reply or a refusal leaves"
+        due_ns = self._kernel.now_ns + in_flight.to_client_ns
         if hosted.is_ordered:
             due_ns = self._in_order(hosted, in_flight.client, due_ns)
         self._kernel.call_at(due_ns, partial(self._deliver, in_flight, reply))

@@ -15,8 +15,9 @@ from lockref.runtime import NS_PER_S
 from scenarios.injection.answers import refusal
 from scenarios.injection.http_messages import Answer as HttpAnswer
 from scenarios.injection.lane import Exchange
+from sim.faults.fault import InFlight
 from sim.faults.injector import Injector
-from sim.journey import APPLY, END, Back, InFlight, Journey, Reach, Refusal, copied, journey
+from sim.journey import APPLY, LOSE, REPEAT, Refusal
 from sim.machine.network import Draw
 
 if TYPE_CHECKING:
@@ -85,39 +86,35 @@ class Carriage:
         self, in_flight: InFlight, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
     ) -> Delivered[A]:
         """From c1 to c3. apply: lets the service act on it, once more at each call. Raises what `apply` raises."""
-        return await self._drive(in_flight, journey(in_flight, self._injector), apply, reply_of)
-
-    async def _drive(
-        self, in_flight: InFlight, steps: Journey, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
-    ) -> Delivered[A]:
-        answer: A | None = None
-        back: Back | None = None
-        said: Reply | None = None
-        while (step := steps.send(said)) is not END:
-            said = None
-            if step is APPLY:
-                answer = await apply()
-                said = reply_of(answer)
-            elif isinstance(step, Back):
-                back = step
-            elif isinstance(step, Reach):
-                if step.copy_after_ns is not None:
-                    copy = copied(in_flight, self._injector, step.after_ns + step.copy_after_ns)
-                    self._start(self._alone(in_flight, copy, apply, reply_of))
-                # A server that is gone or stands still is met where the request is sent to it.
-                await _wait(step.after_ns)
-        if back is None:
+        if in_flight.is_request_lost:
             return Delivered()
-        await _wait(back.after_ns - back.drip_ns)
-        if back.refusal is not None:
-            return Delivered(refusal=back.refusal)
-        return Delivered(answer, drip_ns=back.drip_ns)
+        faults = self._injector
+        if in_flight.resend_ns is not None:
+            self._start(self._carry_copy(in_flight, apply, reply_of))
+        await _wait(in_flight.to_service_ns)
+        answer: A | None = None
+        # A server that is gone or stands still is met where the request is sent to it.
+        step = in_flight.arrives(faults)
+        while step is APPLY:
+            answer = await apply()
+            step = in_flight.applied(faults, reply_of(answer))
+            if step is REPEAT:
+                await _wait(in_flight.retry_after_ns or 0)
+                step = in_flight.arrives(faults)
+        in_flight.left(faults)
+        if step is LOSE:
+            return Delivered()
+        await _wait(in_flight.to_client_ns - in_flight.drip_ns)
+        if in_flight.refusal is not None:
+            return Delivered(refusal=in_flight.refusal)
+        return Delivered(answer, drip_ns=in_flight.drip_ns)
 
-    async def _alone(
-        self, in_flight: InFlight, steps: Journey, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
+    async def _carry_copy(
+        self, in_flight: InFlight, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
     ) -> None:
-        """Drive a journey whose end nobody waits for."""
-        await self._drive(in_flight, steps, apply, reply_of)
+        """Carry the copy that the network made of the request. Nobody waits for it."""
+        await _wait(in_flight.to_service_ns + (in_flight.resend_ns or 0))
+        in_flight.copy_applied(self._injector, reply_of(await apply()))
 
 
 async def tell_client(delivered: Delivered[HttpAnswer], exchange: Exchange, scheme: str) -> str:

@@ -34,8 +34,8 @@ from scenarios.injection.http_messages import BadMessage, Head
 from scenarios.injection.lane import LOOPBACK, Conduct, Exchange, Lane, Upstream
 from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import Routes
+from sim.faults.fault import InFlight
 from sim.faults.plan import FaultPlan
-from sim.journey import InFlight
 from sim.services.service import refused
 
 LANE_OPS: Final = ("acquire", "renew", "release", "read", "write", "delete", GIVING_BACK)

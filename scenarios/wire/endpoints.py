@@ -35,10 +35,9 @@ from scenarios.wire.recorder import Asked, WireRecorder
 from scenarios.wire.strikes import Strikes
 from scenarios.wire.tap import Tap
 from scenarios.workloads.resource import RESOURCE
-from sim.faults.fault import Fault, RequestFault
+from sim.faults.fault import Fault, InFlight, RequestFault
 from sim.faults.network import Partition
 from sim.faults.plan import FaultPlan
-from sim.journey import InFlight
 
 
 @final

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, final
 
+from sim.faults.fault import InFlight
 from sim.faults.plan import FaultPlan
-from sim.journey import InFlight
 
 TOLD_MAX: Final = 3
 """Requests that are told of each fault; the others are counted."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from lockref.clouds.statuses import outcome_of
 from lockref.runtime import NS_PER_S
 from lockref.words import Outcome
-from sim.faults.fault import ArmedFault, Cut, Fault, Interference, RequestFault, Treatment
+from sim.faults.fault import ArmedFault, Cut, Fault, InFlight, Interference, RequestFault, Treatment
 from sim.faults.network import hides_something
 from sim.faults.operations import WRITE_OPS
 from sim.faults.quantities import Count, Duration, InFile
@@ -17,7 +17,7 @@ from sim.faults.quantities import Count, Duration, InFile
 if TYPE_CHECKING:
     from lockref.ports import Reply
     from sim.faults.drawing import Drawing
-    from sim.journey import InFlight, Refusal
+    from sim.journey import Refusal
 
 UNAPPLIED_STATUSES: tuple[int | str, ...] = (409, 429, 500, 503, "reset", "timeout")
 """What may be answered in the place of applying a write."""

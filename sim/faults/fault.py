@@ -46,6 +46,7 @@ from sim.faults.quantities import (
     ServiceName,
     fields_holding,
 )
+from sim.journey import Journey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from lockref.ports import Reply, Request
     from sim.faults.drawing import Drawing
     from sim.faults.surroundings import Surroundings
-    from sim.journey import InFlight, Refusal
+    from sim.journey import Refusal
 
 CUTS = ("c0", "c1", "c2", "c3", "c4")
 Cut = Literal["c0", "c1", "c2", "c3", "c4"]
@@ -404,3 +405,7 @@ class ArmedFault(Generic[F_co]):
     def clipped(self, for_ns: int) -> int:
         """A length from now, cut short by the healing."""
         return self._counts.clipped(self._counts.now_ns, for_ns)
+
+
+InFlight = Journey[ArmedFault[RequestFault]]
+"""A request under way in a world with faults: it carries those that strike it."""

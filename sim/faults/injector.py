@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from lockref.errors import ConfigError
 from lockref.words import Outcome
 from sim.faults.counts import FaultCounts
-from sim.faults.fault import CUTS, ArmedFault, Cut, Fault, RequestFault, StateFault, Trigger
+from sim.faults.fault import CUTS, ArmedFault, Cut, Fault, InFlight, RequestFault, StateFault, Trigger
 from sim.journey import RELEASE
 from sim.kernel.streams import derive
 from sim.kernel.tasks import NEVER
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lockref.ports import Reply, Request
     from sim.faults.plan import FaultPlan
     from sim.faults.surroundings import Surroundings
-    from sim.journey import InFlight, Refusal
+    from sim.journey import Refusal
 
 _UNIT = 2.0**64
 # Python 3.11 takes long to find a member of an enumeration; this one is asked for with every request.
@@ -124,13 +124,14 @@ class Injector:
 
     def on_send(self, in_flight: InFlight) -> None:
         """The request leaves: which faults strike it, and what they do to its way."""
-        struck = in_flight.struck
+        struck: dict[str, ArmedFault[RequestFault]] = {}
         now_ns = self._around.kernel.now_ns
         for begin_ns, end_ns, armed in self._requests:
             # Every fault is asked, because it counts what its filter lets through, even if another of its kind strikes.
             if begin_ns <= now_ns < end_ns and self._is_struck(armed, in_flight):
                 struck.setdefault(armed.kind, armed)
         if struck:
+            in_flight.struck = struck
             for armed in struck.values():
                 armed.fault.on_send(armed, in_flight)
         if self._around.barriers and self.is_cut(in_flight.client, in_flight.service):
@@ -163,7 +164,7 @@ class Injector:
 
     def _strike_applied(self, in_flight: InFlight) -> None:
         """The faults that ask for a request that was applied strike it, each in its place by rank."""
-        now_ns, struck = self._around.kernel.now_ns, in_flight.struck
+        now_ns, struck = self._around.kernel.now_ns, dict(in_flight.struck)
         for begin_ns, end_ns, armed in self._late:
             if begin_ns <= now_ns < end_ns and self._is_struck(armed, in_flight) and armed.kind not in struck:
                 struck[armed.kind] = armed

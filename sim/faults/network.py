@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from lockref.words import Outcome
-from sim.faults.fault import ArmedFault, Fault, Interference, RequestFault, StateFault, Treatment
+from sim.faults.fault import ArmedFault, Fault, InFlight, Interference, RequestFault, StateFault, Treatment
 from sim.faults.operations import CHANGING_OPS
 from sim.faults.quantities import Duration, Groups
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lockref.ports import Reply
     from sim.faults.drawing import Drawing
     from sim.faults.surroundings import Surroundings
-    from sim.journey import InFlight
 
 
 class Partition(StateFault):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sim.faults.fault import ArmedFault, Fault, RequestFault, StateFault
+from sim.faults.fault import ArmedFault, Fault, InFlight, RequestFault, StateFault
 from sim.faults.operations import WRITE_OPS, RequestOp
 from sim.faults.quantities import Body, Duration, ServiceName
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lockref.ports import Reply, Request
     from sim.faults.drawing import Drawing
     from sim.faults.surroundings import Surroundings
-    from sim.journey import InFlight
 
 
 class StaleRead(RequestFault):

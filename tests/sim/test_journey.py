@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from lockref.ports import Reply, Request
 from lockref.words import Op, Outcome
 from scenarios.injection.carriage import Carriage
-from sim.journey import APPLY, END, Back, InFlight, Reach, Refusal, Step, journey
+from sim.faults.fault import InFlight
+from sim.journey import ANSWER, APPLY, LOSE, REPEAT, Journey, Refusal, Step
 from sim.machine.network import Draw, NetworkModel
 from sim.world import World
 from tests.sim.scripted import KEY, MS
@@ -108,6 +109,13 @@ class _Process:
         self.name = "n1"
 
 
+class _Nowhere:
+    name = "store"
+
+    def past(self, key: str, lag_ns: int = 0) -> Reply:
+        raise AssertionError("nobody asks for the past here")
+
+
 def on_an_event_loop(script: Script) -> int | str | None:
     """What a real client hears of a store that accepts one write, then none."""
     answers = iter([DONE, *[AGAIN] * 9])
@@ -156,33 +164,37 @@ def test_after_a_retry_the_client_hears_the_second_answer():
 @given(scripts)
 def test_a_journey_ends_and_at_most_one_reply_leaves(script):
     """Whatever the faults do: at most two sendings, one reply or one refusal, and then the end."""
-
-    class Store:
-        name = "store"
-
-        def past(self, key: str, lag_ns: int = 0) -> Reply:
-            raise AssertionError("nobody asks for the past here")
-
-    in_flight = InFlight(_Process(), Store(), REQUEST, Draw(1, 1, False, False, None))
-    script.on_send(in_flight)
-    in_flight.drip_ns = 7
-    steps = journey(in_flight, script)
+    request: Journey[str] = Journey(_Process(), _Nowhere(), REQUEST, Draw(1, 1, False, False, None))
+    script.on_send(request)
     taken: list[Step] = []
-    said: Reply | None = None
-    while (step := steps.send(said)) is not END:
-        taken.append(step)
-        said = DONE if step is APPLY else None
-    backs = [step for step in taken if isinstance(step, Back)]
-    assert len(backs) == (not script.lost and not script.reply_lost)
-    assert all((back.reply is None) != (back.refusal is None) for back in backs)
-    assert all((back.after_ns, back.drip_ns) == (1, 7) for back in backs)
+    if not request.is_request_lost:
+        taken.append(request.arrives(script))
+        while taken[-1] not in (ANSWER, LOSE):
+            taken.append(request.applied(script, DONE) if taken[-1] is APPLY else request.arrives(script))
+        request.left(script)
     is_applied = not script.lost and script.at_arrival is None
     is_retried = is_applied and script.retry_after_ns is not None
-    assert taken.count(APPLY) == is_applied + is_retried
-    assert len([step for step in taken if isinstance(step, Reach)]) == (not script.lost) + is_retried
-    assert [step for step in taken if isinstance(step, Reach)][1:] == [Reach(MS)] * is_retried
+    assert taken[:-1] == ([APPLY, REPEAT, APPLY] if is_retried else [APPLY] * is_applied)
+    assert taken[-1:] == ([] if script.lost else [LOSE if script.reply_lost else ANSWER])
+    # The first sending of a retry is never heard; a request that was not applied is always refused.
+    assert request.refusal == (None if script.lost or is_retried else script.at_arrival or script.instead)
     # Whatever became of the reply, it has left, or was lost on leaving.
     assert script.asked[:1] + script.asked[-1:] == ([] if script.lost else ["c1", "c3"])
+
+
+def test_a_server_that_is_gone_refuses_a_request_of_which_no_fault_is_asked_at_c1():
+    """Nobody has read it there. The way back is asked for as usual, also after a retry."""
+    for retried in (False, True):
+        script = Script(retry_after_ns=MS)
+        request: Journey[str] = Journey(_Process(), _Nowhere(), REQUEST, Draw(1, 1, False, False, None))
+        script.on_send(request)
+        if retried:
+            assert request.arrives(script) is APPLY
+            assert request.applied(script, DONE) is REPEAT
+        assert request.arrives(script, (None, "reset")) is ANSWER
+        assert request.refusal == (None, "reset")
+        request.left(script)
+        assert script.asked == (["c1", "c2 APPLIED", "c3"] if retried else ["c3"])
 
 
 def carried(script: Script, monkeypatch: pytest.MonkeyPatch, draw: Draw) -> tuple[list[float], Any, InFlight]:
@@ -235,7 +247,7 @@ def test_a_request_that_a_fault_strikes_says_so_when_it_leaves(lost, strikes, ex
     class Striking(Script):
         def on_send(self, in_flight: Any) -> None:
             super().on_send(in_flight)
-            in_flight.struck.update(dict.fromkeys(strikes))
+            in_flight.struck = dict.fromkeys(strikes)
 
     process: Any = _Process()
     process.process = process
