@@ -47,6 +47,7 @@ def test_options_are_read_by_their_real_names():
         ("DYNAMO_LOCK_LEASE_DURATION", "0", "from 1 to"),
         ("DYNAMO_LOCK_LEASE_DURATION", True, "is True"),
         ("DYNAMO_LOCK_LEASE_DURATION", "-3", "is '-3'"),
+        ("DYNAMO_LOCK_LEASE_DURATION", str(365 * 86_400 + 1), "from 1 to 31536000"),
         ("DYNAMO_LOCK_REFRESH_PERIOD_MILLIS", "30000", "at most the lease"),
         ("DYNAMO_LOCK_OWNER_NAME", "", "DYNAMO_LOCK_OWNER_NAME is ''"),
         ("DYNAMO_LOCK_LEASE_DURATOIN", "20", "Did you mean 'DYNAMO_LOCK_LEASE_DURATION'"),
@@ -72,3 +73,26 @@ def test_settings_that_contradict_each_other_are_refused(settings, words):
     with pytest.raises(ConfigError) as caught:
         LeaseOptions.from_settings(settings)
     assert words in str(caught.value)
+
+
+def options(**given: int) -> LeaseOptions:
+    """A lease of 10 s, renewed every 2 s, with a margin of 1 s."""
+    timing = {"lease_ns": 10 * NS_PER_S, "renew_interval_ns": 2 * NS_PER_S, "margin_ns": NS_PER_S}
+    return LeaseOptions(**{**timing, "request_timeout_ns": NS_PER_S, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"margin_ns": 0}, "the first must be longer than the second"),
+        ({"renew_interval_ns": 7_500_000_000}, "that more than 1.2 times the third"),
+        ({"rate_ratio_ppm": 999_999}, "expected at least 1"),
+        ({"poll_interval_ns": 10 * NS_PER_S + 1}, "at most the lease"),
+        ({"poll_interval_ns": 0}, "more than 0"),
+    ],
+)
+def test_each_bound_of_the_timing_is_kept_to_the_end(given: dict[str, int], words: str) -> None:
+    """T11: the bound itself is refused, and what lies just within it is taken."""
+    with pytest.raises(ConfigError, match=words):
+        options(**given)
+    assert options(margin_ns=1, renew_interval_ns=7_400_000_000, rate_ratio_ppm=10**6, poll_interval_ns=10 * NS_PER_S)

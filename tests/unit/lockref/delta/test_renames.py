@@ -14,6 +14,7 @@ from lockref.errors import CorruptRecord, LockLost, LockNotHeld, OutcomeUnknown,
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ReadReply, WriteReply
 from lockref.words import Outcome
+from tests.hardened_rig import ManualTask
 from tests.unit.lockref.dynamodb.test_lease import LEASE_S, WATCH_NS, Machine, heartbeats_of
 
 RENAME = PendingRename("orders/_delta_log/_commit_1.json.tmp", "orders/_delta_log/00000000000000000007.json")
@@ -118,7 +119,65 @@ def test_a_create_whose_answer_is_lost_is_looked_up() -> None:
     assert finish_rename(lock, store) == RENAME
 
 
-@pytest.mark.parametrize("data", ["", "{}", "[]", "null", '{"source": 1, "destination": "x"}', "[" * 100_000])
+def test_a_create_whose_answer_is_lost_and_that_another_entry_stands_in_place_of_is_not_said_to_be_done() -> None:
+    """H5, DL4: nobody knows whose entry that is, so the row goes on telling the work."""
+    _machine, lock = taken_over()
+    store = Answering(write=Outcome.AMBIGUOUS)
+    store.put(RENAME.source, ENTRY)
+    store.put(RENAME.destination, b"a rival's")
+    assert lock.try_lock()
+    with pytest.raises(OutcomeUnknown, match=RENAME.destination):
+        finish_rename(lock, store)
+    assert lock.took_over
+
+
+def test_a_holder_that_loses_its_lease_while_it_reads_writes_nothing() -> None:
+    """S4: the next holder finishes it; what this one would create now could come after that one's commit."""
+    machine, lock = taken_over()
+
+    class Slow(MemoryStore):
+        def read(self, key: str) -> ReadReply:
+            machine.runtime.mono += LEASE_S * 10**9
+            return super().read(key)
+
+    bucket = Slow()
+    bucket.put(RENAME.source, ENTRY)
+    assert lock.try_lock()
+    with pytest.raises(LockLost):
+        finish_rename(lock, bucket)
+    assert MemoryStore.read(bucket, RENAME.destination).body is None
+
+
+def test_only_the_last_unlock_of_the_holder_tells_of_unfinished_work(caplog: pytest.LogCaptureFixture) -> None:
+    """B12: an inner unlock gives nothing back, nor does one by another task; and after the last one nothing is left."""
+    machine, lock = taken_over()
+    with caplog.at_level(logging.WARNING, "lockref"):
+        assert lock.try_lock()
+        assert lock.try_lock()
+        lock.unlock()
+        me, machine.runtime.me = machine.runtime.me, ManualTask("another")
+        with pytest.raises(LockNotHeld):
+            lock.unlock()
+        machine.runtime.me = me
+        assert caplog.text == ""
+        lock.unlock()
+    assert "unfinished; it stays in the row" in caplog.text
+    assert not lock.took_over
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "",
+        "{}",
+        '{"source": "x", "destination": ""}',
+        '{"source": "", "destination": "x"}',
+        "[]",
+        "null",
+        '{"source": 1, "destination": "x"}',
+        "[" * 100_000,
+    ],
+)
 def test_work_that_is_no_rename_is_left_to_a_person(data: str) -> None:
     """B12: nobody guesses; it stays in the row."""
     if data:

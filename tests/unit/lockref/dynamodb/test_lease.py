@@ -497,5 +497,25 @@ def test_a_second_grant_starts_without_what_the_first_one_updated():
     machine.plant(data=text("left"))
     assert not lock.try_lock()
     machine.runtime.mono += WATCH_NS
+    beats = heartbeats_of(lock)
     assert lock.try_lock()
     assert (lock.data, lock.took_over) == ("left", True)
+    beats[-1].renew()
+    assert machine.row().data == "left"
+
+
+def test_a_row_of_ones_own_that_nobody_heard_of_leaves_nothing_to_finish():
+    """B12, B6: the next call finds the write of an earlier one, whose work was never begun."""
+    machine = Machine()
+    lock = machine.lock()
+    lock.intent = "ours"
+    machine.table.script = [lambda _request, perform: perform(), lose_reply, *[lose_read] * 20]
+    with pytest.raises(OutcomeUnknown):
+        lock.try_lock()
+    machine.table.script = []
+    assert (machine.row().owner, machine.row().data) == (lock.owner, "ours")
+    lock.intent = "the next one"
+    if not lock.try_lock():
+        machine.runtime.mono += WATCH_NS
+        assert lock.try_lock()
+    assert (lock.data, lock.took_over) == ("the next one", False)
