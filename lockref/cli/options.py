@@ -21,9 +21,12 @@ CLIENTS_MAX = 1_024
 
 
 class Duration(click.ParamType[Any]):
-    """`20s`, `500ms`, `2m` as nanoseconds, at most a day."""
+    """`20s`, `500ms`, `2m` as nanoseconds, at most a day. zero: `0s` is one, too."""
 
     name = "DURATION"
+
+    def __init__(self, *, zero: bool = False) -> None:
+        self._least = 0 if zero else 1
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
@@ -31,8 +34,8 @@ class Duration(click.ParamType[Any]):
         try:
             found = duration_ns(value)
         except ValueError:
-            found = 0
-        if not 0 < found <= DURATION_NS_MAX:
+            found = -1
+        if not self._least <= found <= DURATION_NS_MAX:
             self.fail(f"{value!r}; expected a duration such as 20s or 500ms, at most 24h", param, ctx)
         return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE, Processes
+from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE, Duration, Processes
 
 
 @click.command(name="sim")
@@ -24,6 +24,11 @@ from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE,
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
 @click.option("--keep", "keep_runs", type=click.IntRange(0), default=200, show_default=True, help="Histories to keep.")
 @click.option("--resume", is_flag=True, help="Go on with the unfinished run of this same command.")
+@click.option(
+    "--shrink-for", type=Duration(zero=True), default="60s", show_default=True,
+    help="Time for shrinking failures, in all; 0s: none is shrunk.",
+)  # fmt: skip
+@click.option("--show-skipped", is_flag=True, help="With --all: tell each scenario that does not apply, and why.")
 @DEMANDS
 @ALLOWED
 @AS_JSON

@@ -24,6 +24,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 import lockref
+from lockref.durations import plain_duration
 from lockref.errors import ConfigError, Location, did_you_mean
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import ProviderSpec, is_installed_code, load_provider
@@ -33,6 +34,7 @@ from reports.checks.summary import Finding, Summary
 from scenarios import interrupts
 from scenarios.definition.contradictions import foreign_code
 from scenarios.definition.schema import Scenario
+from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.explore.replay import Failure, ProviderUsed, Replayed, ShrinkRecord, Versions, replay
@@ -140,10 +142,12 @@ class FailureStore:
         source: str = "",
         folder: Path = FAILURES,
         is_in_a_hurry: bool = False,
+        budget: ShrinkBudget | None = None,
         on_progress: Callable[[str], None] | None = None,
     ) -> None:
         """source: how the user named the scenario, for the line that repeats the seed. is_in_a_hurry: shrink none.
 
+        budget: the command's time for shrinking, shared by its campaigns; None for no limit.
         on_progress: is told, before each run of a shrinking, how far it is: a shrinking may take a minute.
         """
         self._scenario = scenario
@@ -152,7 +156,10 @@ class FailureStore:
         self._folder = folder
         self._shrunk = 0
         self._is_in_a_hurry = is_in_a_hurry
+        self._budget = ShrinkBudget() if budget is None else budget
         self._on_progress = on_progress
+        self.is_short_of_time = False
+        """Has a failure been left as it was found, or larger than it need be, for want of time?"""
 
     def store(self, finding: Finding) -> Stored:
         """Keep what a campaign found, from its seed alone.
@@ -178,16 +185,22 @@ class FailureStore:
         identity = self._identity(finding, resolved, outcome.plan)
         planned = {fault.id: fault for fault in outcome.plan.faults}
         shrunk = None
-        if self._shrunk < SHRUNK_MAX and finding.is_safety and not self._is_in_a_hurry:
+        why_not = self._why_not_shrunk(finding)
+        why_larger = ""
+        if not why_not and self._shrunk < SHRUNK_MAX and finding.is_safety:
             self._shrunk += 1
             try:
-                result = self._shrink(finding, outcome)
+                with self._budget.spending(finding, identity):
+                    result = self._shrink(finding, outcome)
             except KeyboardInterrupt:
                 self._is_in_a_hurry = True
+                why_not = self._why_not_shrunk(finding)
             else:
                 shrunk = _shrink_record(outcome, result)
                 outcome = self._repeat(result.plan, result.deviations, finding.run)
-        notes = (("not shrunk", "the command was interrupted"),) if self._is_in_a_hurry else ()
+                if result.is_cut_off:
+                    why_larger = self._why_cut_off()
+        notes = (("not shrunk", why_not),) if why_not else ()
         # From here on the failure is what this run shows: the plan, digest and replay line are its own, too.
         shown = JudgedRun(outcome).shown(finding)
         if shrunk is not None:
@@ -198,9 +211,29 @@ class FailureStore:
         return Stored(
             id=identity,
             replay=f"lockref replay {identity}",
-            notes=(*_fault_notes(faults), *(_shrink_notes(shrunk, planned) if shrunk else notes)),
+            notes=(*_fault_notes(faults), *(_shrink_notes(shrunk, planned, why_larger) if shrunk else notes)),
             shown=shown,
         )
+
+    def _why_not_shrunk(self, finding: Finding) -> str:
+        """Why the failure is kept as it was found though its like are shrunk; empty if nothing speaks against it."""
+        if self._is_in_a_hurry:
+            return "the command was interrupted"
+        if not finding.is_safety or self._shrunk >= SHRUNK_MAX:
+            return ""
+        if alike := self._budget.shrunk_before(finding):
+            return f"{alike} broke in the same way and was shrunk; the line below shrinks this one"
+        if self._budget.is_spent():
+            self.is_short_of_time = True
+            return f"{self._budget.why_no_more}; the line below shrinks this one"
+        return ""
+
+    def _why_cut_off(self) -> str:
+        """Why a shrinking ended before nothing more could be left out."""
+        if not self._budget.is_spent():
+            return f"stopped after {SHRINK_RUNS_MAX} runs, a smaller one may exist"
+        self.is_short_of_time = True
+        return f"{self._budget.why_no_more}, a smaller one may exist"
 
     def _write(
         self,
@@ -251,10 +284,15 @@ class FailureStore:
             runs += 1
             if self._on_progress is not None:
                 what = f"{finding.clause} of seed {finding.run}"
-                self._on_progress(f"{self._scenario.name}: shrinking {what}, run {runs} of at most {SHRINK_RUNS_MAX}")
+                limit = self._budget.told_limit
+                spent = limit and f"; {plain_duration(self._budget.spent_ns)} of {limit} for shrinking spent"
+                self._on_progress(
+                    f"{self._scenario.name}: shrinking {what}, run {runs} of at most {SHRINK_RUNS_MAX}{spent}"
+                )
             return JudgedRun(self._repeat(plan, deviations, outcome.seed)).breaks_likewise(finding)
 
-        return shrink(fails, outcome.plan, outcome.deviations, runs_max=SHRINK_RUNS_MAX)
+        is_spent = self._budget.is_spent
+        return shrink(fails, outcome.plan, outcome.deviations, runs_max=SHRINK_RUNS_MAX, is_spent=is_spent)
 
     def _identity(self, finding: Finding, resolved: dict[str, object], plan: FaultPlan) -> str:
         what = [resolved, self._spec.name, finding.clause, finding.kind, plan.to_json(), finding.run]
@@ -290,7 +328,7 @@ def _fault_notes(faults: Sequence[str]) -> list[tuple[str, str]]:
     return [*notes, ("fault", f"and {rest} more: see the failure's file")] if rest else notes
 
 
-def _shrink_notes(shrunk: ShrinkRecord, planned: Mapping[str, Fault]) -> tuple[tuple[str, str], ...]:
+def _shrink_notes(shrunk: ShrinkRecord, planned: Mapping[str, Fault], why_larger: str) -> tuple[tuple[str, str], ...]:
     def named(faults: Iterable[str]) -> str:
         # A drawn plan numbers its faults: `f7` tells nobody what happened.
         return ", ".join(
@@ -306,7 +344,7 @@ def _shrink_notes(shrunk: ShrinkRecord, planned: Mapping[str, Fault]) -> tuple[t
     )
     if shrunk.size_before_ns is not None and shrunk.size_before_ns != shrunk.size_after_ns:
         sizes += f"; the symptom measured {shrunk.size_before_ns} ns before and {shrunk.size_after_ns} ns now"
-    notes = [("shrunk", sizes)]
+    notes = [("shrunk", f"{sizes}; {why_larger}" if why_larger else sizes)]
     if shrunk.matters:
         notes.append(("matters", named(shrunk.matters)))
     if shrunk.does_not_matter:

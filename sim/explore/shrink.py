@@ -36,7 +36,8 @@ class Shrunk:
     """The smallest failing run found.
 
     matters: by fault id of the original plan: does the failure vanish without
-        it? is_cut_off: the bound on runs was hit before shrinking was done.
+        it? Only the faults that were tried are in it. is_cut_off: the bound on runs, or the caller's own, was hit
+        before shrinking was done.
     """
 
     plan: FaultPlan
@@ -47,13 +48,16 @@ class Shrunk:
 
 
 class _SpentError(Exception):
-    """The bound on runs is reached."""
+    """A bound is reached: no further candidate may be run."""
 
 
 class _Shrinker:
-    def __init__(self, fails: Fails, plan: FaultPlan, deviations: Deviations, runs_max: int) -> None:
+    def __init__(
+        self, fails: Fails, plan: FaultPlan, deviations: Deviations, runs_max: int, is_spent: Callable[[], bool]
+    ) -> None:
         self._fails = fails
         self._runs_max = runs_max
+        self._is_spent = is_spent
         self.result = Shrunk(plan=plan, deviations=deviations)
         self._known: dict[tuple[FaultPlan, Deviations], bool] = {}
 
@@ -66,7 +70,7 @@ class _Shrinker:
         return known
 
     def run(self, plan: FaultPlan, deviations: Deviations) -> bool:
-        if self.result.runs >= self._runs_max:
+        if self.result.runs >= self._runs_max or self._is_spent():
             raise _SpentError
         self.result.runs += 1
         return self._fails(plan, deviations)
@@ -152,17 +156,27 @@ def _delta_debug(present: Callable[[], Sequence[T]], still_fails: Callable[[Sequ
             parts = min(parts * 2, len(items))
 
 
-def shrink(fails: Fails, plan: FaultPlan, deviations: Sequence[tuple[int, int]], *, runs_max: int = 1000) -> Shrunk:
+def shrink(
+    fails: Fails,
+    plan: FaultPlan,
+    deviations: Sequence[tuple[int, int]],
+    *,
+    runs_max: int = 1000,
+    is_spent: Callable[[], bool] = lambda: False,
+) -> Shrunk:
     """Shrink a run that fails.
 
+    runs_max: bound on the runs of candidates. is_spent: a bound of the caller's own, such as on time; once it says yes,
+    only the three runs that confirm the result are made.
     Raises DeterminismError if the run does not fail to begin with, or the
     result does not fail twice more: then `fails` does not depend on its
     arguments alone.
     """
     original = plan
-    shrinker = _Shrinker(fails, plan, tuple(deviations), runs_max)
+    shrinker = _Shrinker(fails, plan, tuple(deviations), runs_max, is_spent)
     result = shrinker.result
-    if not shrinker.run(plan, tuple(deviations)):
+    result.runs += 1
+    if not fails(plan, tuple(deviations)):
         raise DeterminismError(
             "the run to be shrunk does not fail: it was stored from other code, or it is not deterministic"
         )
@@ -185,7 +199,7 @@ def shrink(fails: Fails, plan: FaultPlan, deviations: Sequence[tuple[int, int]],
     for fault in original.faults:
         if fault.id not in kept:
             result.matters[fault.id] = False
-        else:
+        elif not is_spent():
             result.runs += 1
             result.matters[fault.id] = not fails(result.plan.without([fault.id]), result.deviations)
     return result

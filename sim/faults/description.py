@@ -27,11 +27,16 @@ def described(fault: Fault, planned: Fault | None = None) -> str:
     said = [f"{fault.kind.replace('_', ' ')}{about}{struck}"]
     before = {} if planned is None else _numbers(planned)
     for name, (value, unit) in _numbers(fault).items():
+        was, _ = before.get(name, (value, unit))
+        if value == was == type(fault).model_fields[name].default:
+            continue
         now = f"{value}{unit}"
         words = name.removesuffix("_ns").removesuffix("_ppm").replace("_", " ")
         text = now if name in SPEAK_FOR_THEMSELVES else f"{words} {now}"
-        was, _ = before.get(name, (value, unit))
-        if abs(was) > abs(value):
+        if was and not value:
+            # "0 ns suffice" tells nobody that the fault matters and its size does not.
+            text += f": that it happens is enough, however little of it (the plan had {was}{unit})"
+        elif abs(was) > abs(value):
             text += f" (the plan had {was}{unit}: the shrinker found that {now} suffice)"
         elif was != value:
             text += f" (the plan had {was}{unit}, which was rounded)"
@@ -49,7 +54,7 @@ def _numbers(fault: Fault) -> dict[str, tuple[int | float, str]]:
     for quantity, unit in _UNITS.items():
         for name in fields_holding(type(fault), quantity):
             value = getattr(fault, name)
-            if value is not None and value != type(fault).model_fields[name].default:
+            if value is not None:
                 found[name] = (value, unit)
     return found
 

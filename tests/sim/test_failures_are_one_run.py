@@ -10,11 +10,13 @@ import pytest
 from lockref.cli.jobs.results import campaign_results
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
+from lockref.runtime import NS_PER_S
 from reports.formats.text import readable
 from scenarios.campaign import CampaignResult, run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.failures import stored
+from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.failures.stored import FailureStore, JudgedRun, find_failures
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
@@ -79,6 +81,48 @@ def test_a_shrinking_tells_how_far_it_is(tmp_path: Path) -> None:
     store.store(finding)
     assert told[0] == f"e08-paused-holder: shrinking S3 of seed 1, run 1 of at most {stored.SHRINK_RUNS_MAX}"
     assert len(told) > 1
+
+
+def test_a_spent_budget_leaves_a_failure_as_it_was_found_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One seed of the whole catalogue shrank for more than five minutes, and no bound on that could be set."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["sim", "e08", "--provider", "hudi", "--seed", "1", "--shrink-for", "0s"]) == 1
+    said = capsys.readouterr().out
+    assert "not shrunk --shrink-for gives it no time; the line below shrinks this one" in said
+    assert "the time for shrinking was spent" in said
+    assert "lockref replay LK-" in said
+
+
+def test_a_shrinking_that_outlasts_the_budget_ends_and_says_so(tmp_path: Path) -> None:
+    """The failure is as small as it was when the time was over. A second one of the same kind is not shrunk anew."""
+    scenario, spec = load_scenario("e08"), load_provider("hudi")
+    [finding] = [found for found in run_campaign(scenario, spec, [1]).summary.findings if found.clause == "S3"]
+    now_ns, told = [0], []
+
+    def tick(progress: str) -> None:
+        told.append(progress)
+        now_ns[0] += NS_PER_S
+
+    budget = ShrinkBudget(5 * NS_PER_S, now_ns=lambda: now_ns[0])
+    stores = [
+        FailureStore(scenario, spec, folder=tmp_path / name, budget=budget, on_progress=tick) for name in ("a", "b")
+    ]
+    first = dict(stores[0].store(finding).notes)
+    assert first["shrunk"].endswith("; the 5 s of --shrink-for were spent, a smaller one may exist")
+    assert told[2].endswith(f"run 3 of at most {stored.SHRINK_RUNS_MAX}; 2 s of 5 s for shrinking spent")
+    assert len(told) == 5 + 2, "five runs within the budget, and two that confirm what was found"
+    second = stores[1].store(finding)
+    assert dict(second.notes)["not shrunk"].startswith(f"{second.id} broke in the same way and was shrunk")
+    assert (stores[0].is_short_of_time, stores[1].is_short_of_time) == (True, False)
+
+
+def test_a_shrinking_that_outlasts_its_runs_says_so(tmp_path: Path, briefly_shrunk: None) -> None:
+    scenario, spec = load_scenario("e08"), load_provider("hudi")
+    finding = next(found for found in run_campaign(scenario, spec, [1]).summary.findings if found.clause == "S3")
+    notes = dict(FailureStore(scenario, spec, folder=tmp_path).store(finding).notes)
+    assert notes["shrunk"].endswith("; stopped after 4 runs, a smaller one may exist")
 
 
 def test_the_replay_says_what_the_failure_said(

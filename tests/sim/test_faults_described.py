@@ -11,10 +11,11 @@ from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.failures.stored import FailureStore, find_failures
 from sim.explore.replay import Failure
-from sim.faults.answers import Error
+from sim.faults.answers import Error, GhostWrite
 from sim.faults.clocks import Drift, Offset
 from sim.faults.description import described
 from sim.faults.fault import Fault, Trigger
+from sim.faults.network import Duplicate
 from sim.faults.process import Pause
 
 S = 1_000_000_000
@@ -39,6 +40,17 @@ S = 1_000_000_000
             Offset(id="o", client="n2", by_ns=3 * S, at_ns=0),
             Offset(id="o", client="n2", by_ns=2_999_000_000, at_ns=0),
             "offset of n2, by 3000000000 ns (the plan had 2999000000 ns, which was rounded)",
+        ),
+        (
+            GhostWrite(id="g", client="n1", op="acquire", by_ns=0, at_ns=0),
+            GhostWrite(id="g", client="n1", op="acquire", by_ns=4 * S, at_ns=0),
+            "ghost write of n1 on acquire, by 0 ns: that it happens is enough, however little of it "
+            "(the plan had 4000000000 ns)",
+        ),
+        (
+            Duplicate(id="d", client="n1", gap_ns=0, at_ns=0),
+            Duplicate(id="d", client="n1", at_ns=0),
+            "duplicate of n1, gap 0 ns: that it happens is enough, however little of it (the plan had 1000000 ns)",
         ),
         (Drift(id="d", client="n3", rate_ppm=300, at_ns=0), None, "drift of n3, rate 300 ppm"),
         (Error(id="e", client="n1", op="renew", status=503, times=3), None, "error of n1 on renew, 3×"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.jobs import simulation
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from reports.checks.spec import CLAUSES
@@ -117,6 +118,29 @@ def test_two_protocols_on_one_object_are_no_scenario_for_either(capsys: pytest.C
     assert [part["scenario"] for part in told["skipped"]] == ["p01-beside-hudi-contenders", "p02-beside-hudi-holder"]
     assert "record_format" in told["skipped"][0]["reason"]
     assert run(["sim", "p01", "--provider", "hudi", "--seeds", "1..3"]) == 1
+
+
+@pytest.mark.parametrize("show", [False, True])
+def test_scenarios_that_do_not_apply_are_told_last(
+    show: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a lock of one's own the first 24 lines of `sim --all` told what was not run; no result was to be seen."""
+    names = ("p01-beside-hudi-contenders", "e30-ghost-acquire", "p02-beside-hudi-holder")
+    few = [path for path in catalogue() if path.stem in names]
+    monkeypatch.setattr(simulation, "catalogue", lambda: few)
+    more = ["--show-skipped"] if show else []
+    assert run(["sim", "--all", "--provider", "tests.quality.planted.strangers:PlainLock", "--seed", "1", *more]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = [line for line in lines if line.startswith("NOT APPLICABLE")]
+    assert lines[0].startswith("HELD")
+    assert lines.index(told[0]) == len(lines) - 2 - len(told), "before the sum and the folder"
+    if show:
+        assert [line.split()[2] for line in told] == ["p01-beside-hudi-contenders", "p02-beside-hudi-holder"]
+        assert "record_format" in told[0]
+    else:
+        [line] = told
+        assert "2 scenarios under" in line
+        assert "--show-skipped" in line
 
 
 def test_a_file_that_does_not_apply_is_refused(

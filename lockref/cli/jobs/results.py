@@ -43,6 +43,11 @@ def campaign_results(campaign: CampaignResult, failures: FailureStore, *, about:
         store_failure=failures.store,
     )
     results.notices += campaign.notices
+    if failures.is_short_of_time:
+        results.notices.append(
+            "the time for shrinking was spent: some failures are told as they were found, with more faults than they "
+            "need (--shrink-for gives more; a single scenario and seed need little)"
+        )
     return results
 
 

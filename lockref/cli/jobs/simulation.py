@@ -18,6 +18,7 @@ from scenarios.campaign import Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
 from scenarios.definition.load import catalogue, is_own_file, load_scenario
 from scenarios.definition.mixture import inapplicable
+from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.failures.stored import FailureStore
 from scenarios.runs import RunFolder, provenance, unfinished_runs
 
@@ -46,6 +47,8 @@ def simulate(
     keep_runs: int,
     resume: bool,
     demands: tuple[str, ...],
+    shrink_for: int,
+    show_skipped: bool,
     allowed: Sequence[int],
 ) -> int:
     """Run each scenario over its seeds under one lock, judge the runs, and store the results. Returns the exit code.
@@ -54,6 +57,8 @@ def simulate(
     keep there. seeds: default the scenario's pinned seed, else 1 to 200. processes: None for one on each core, where
     that is faster. max_time: seconds after which no further batch of seeds begins. keep_runs: histories to keep.
     resume: go on with the unfinished run of the same command. demands: further thresholds of every scenario.
+    shrink_for: nanoseconds of real time for shrinking failures, in all; 0 to shrink none.
+    show_skipped: tell each scenario of the whole catalogue that does not apply to the lock, and not their number alone.
     allowed: exit codes that count as success.
     Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when the finished
     seeds are stored.
@@ -76,7 +81,9 @@ def simulate(
     with _folder(about, resume=resume, console=console) as folder:
         parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
         misfits = _misfits(loaded, spec)
-        skipped = _skipped(console, loaded, misfits, spec)
+        skipped = {loaded[name].name: reason for name, reason in misfits.items() if not is_own_file(name)}
+        if not take_all:
+            _say_skipped(console, skipped, spec)
         errors |= _refused(console, loaded, misfits, spec)
         campaigns = {
             name: Campaign(
@@ -90,6 +97,7 @@ def simulate(
             for name, scenario in loaded.items()
             if name not in misfits
         }
+        budget = ShrinkBudget(shrink_for)
         running = run_campaigns(
             list(campaigns.values()),
             processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
@@ -104,12 +112,20 @@ def simulate(
                     if len(loaded) > 1:
                         _say_error(console, result.scenario.name, result.error)
                     continue
-                all_results.append(_account(console, campaign, result, name, parts[name], about, allowed))
+                all_results.append(_account(console, campaign, result, name, parts[name], about, allowed, budget))
                 # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
                 if result.is_interrupted or interrupts.was_heard():
                     folder.describe(verdict=all_results[-1].verdict)
                     _say_interrupted(console, folder)
                     raise KeyboardInterrupt
+        if take_all and show_skipped:
+            _say_skipped(console, skipped, spec)
+        elif take_all and skipped:
+            reasons = counted(len(set(skipped.values())), "reason")
+            console.say(
+                f"NOT APPLICABLE {counted(len(skipped), 'scenario')} under {printable(spec.name)}, for {reasons}: "
+                "--show-skipped tells each"
+            )
         code = conclude(
             console,
             folder,
@@ -140,14 +156,10 @@ def _misfits(loaded: Mapping[str, Scenario], spec: ProviderSpec) -> dict[str, st
     return {name: reason for name, scenario in loaded.items() if (reason := inapplicable(scenario, spec))}
 
 
-def _skipped(
-    console: Console, loaded: Mapping[str, Scenario], misfits: Mapping[str, str], spec: ProviderSpec
-) -> dict[str, str]:
-    """Scenarios of the catalogue that do not apply to the lock, with the reason. Each is told, and is no failure."""
-    reasons = {loaded[name].name: reason for name, reason in misfits.items() if not is_own_file(name)}
-    for name, reason in reasons.items():
+def _say_skipped(console: Console, skipped: Mapping[str, str], spec: ProviderSpec) -> None:
+    """Tell each scenario of the catalogue that does not apply to the lock, with the reason. None is a failure."""
+    for name, reason in skipped.items():
         console.say(f"NOT APPLICABLE {name} under {printable(spec.name)}: {printable(reason)}")
-    return reasons
 
 
 def _refused(
@@ -202,11 +214,14 @@ def _account(
     part: RunFolder,
     about: Mapping[str, object],
     allowed: Sequence[int],
+    budget: ShrinkBudget,
 ) -> Results:
     """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
     scenario = result.scenario
     hurry = result.is_interrupted or interrupts.was_heard()
-    store = FailureStore(scenario, campaign.spec, source=source, is_in_a_hurry=hurry, on_progress=console.progress)
+    store = FailureStore(
+        scenario, campaign.spec, source=source, is_in_a_hurry=hurry, budget=budget, on_progress=console.progress
+    )
     results = campaign_results(result, store, about=about)
     stands_on = campaign.spec.stands_on
     reference = scenario.reference_of(stands_on)

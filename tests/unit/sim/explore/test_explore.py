@@ -356,6 +356,22 @@ def test_shrinking_is_bounded():
     assert needs_two_pauses(shrunk.plan, shrunk.deviations)
 
 
+@pytest.mark.parametrize("runs", [0, 3])
+def test_shrinking_ends_when_its_caller_has_had_enough(runs):
+    """A bound of the caller's own, such as on time: what was found so far is confirmed, and no more is run."""
+    ran = []
+
+    def fails(plan, deviations):
+        ran.append(plan)
+        return needs_two_pauses(plan, deviations)
+
+    shrunk = shrink(fails, pauses(8), ((4, 2),), is_spent=lambda: len(ran) > runs)
+    assert shrunk.is_cut_off
+    assert needs_two_pauses(shrunk.plan, shrunk.deviations)
+    assert len(ran) == shrunk.runs == runs + 1 + 2
+    assert not any(shrunk.matters.values()), "whether a fault that is left matters was not tried"
+
+
 def test_shrinking_refuses_what_does_not_fail():
     """A run that does not fail, or fails only once, is a determinism error."""
     with pytest.raises(DeterminismError, match="does not fail"):
