@@ -8,7 +8,6 @@ belong in a URI, and a message never repeats one that was put there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -25,7 +24,7 @@ from lockref.stores.port import ObjectStore
 
 POOL_SIZE_DEFAULT: Final = 10
 
-CLOUDS: Final[Mapping[str, Cloud]] = {
+CLOUDS: Final[dict[str, Cloud]] = {
     name: cloud for cloud in (MEMORY, FOLDER, S3, GCS, AZURE, DYNAMODB, ENSEMBLE) for name in cloud.forms
 }
 """Every kind of store, by the schemes of its URIs."""

@@ -14,39 +14,16 @@ from scenarios.backends.pins import BACKENDS
 from scenarios.backends.server_process import RestartableServer
 from scenarios.definition.schema import Scenario
 from scenarios.workloads.resource import RESOURCE
-from sim.faults.answers import Throttle
-from sim.faults.clocks import ClockFault, Drift, Offset
+from sim.faults.clocks import Drift, Offset
 from sim.faults.drawing import ENVELOPE_KINDS
 from sim.faults.fault import Fault, RequestFault
 from sim.faults.network import Partition
 from sim.faults.plan import FAULT_TYPES, FaultPlan
-from sim.faults.process import Crash, Pause, Suspend
+from sim.faults.process import Crash, Pause
 from sim.faults.servers import CrashService, FreezeService
-from sim.faults.stores import CorruptObject, DeleteObject, ExpireItems, IgnoreConditions, StaleRead
+from sim.faults.stores import CorruptObject, DeleteObject
 
 _WIRE_CUTS: Final = ("c1", "c2", "c3")
-
-
-def obstacle(fault: Fault) -> str:
-    """Why no real run can carry this fault out, in words that follow its kind; "" if one can."""
-    if isinstance(fault, Pause) and fault.task is not None:
-        return "nobody can stop single threads of a process from outside"
-    if isinstance(fault, FreezeService | CrashService) and fault.service != DEFAULT_STORE:
-        return "only the store's server has a process of its own"
-    if isinstance(fault, Throttle) and fault.key is not None:
-        return "the wire does not show which key a request is about; leave out `key`"
-    return obstacle_of_kind(type(fault))
-
-
-def obstacle_of_kind(kind: type[Fault]) -> str:
-    """Why no real run can carry out any fault of this kind; "" if one can."""
-    if issubclass(kind, Suspend | ClockFault):
-        return "the clocks of a machine cannot be set for one process alone"
-    if issubclass(kind, StaleRead | IgnoreConditions):
-        return "a real store does not lie on demand"
-    if issubclass(kind, ExpireItems):
-        return "a table's time to live acts when it likes"
-    return ""
 
 
 def is_idle(fault: Fault) -> bool:
@@ -56,7 +33,7 @@ def is_idle(fault: Fault) -> bool:
 
 def possible(plan: FaultPlan) -> tuple[FaultPlan, list[tuple[Fault, str]]]:
     """The part of a plan that a real run can carry out, and the faults that are left out, each with the reason."""
-    left_out = [(fault, why) for fault in plan.faults if not is_idle(fault) and (why := obstacle(fault))]
+    left_out = [(fault, why) for fault in plan.faults if not is_idle(fault) and (why := fault.obstacle())]
     gone = {fault.id for fault, _ in left_out} | {fault.id for fault in plan.faults if is_idle(fault)}
     return plan.without(sorted(gone)), left_out
 
@@ -78,7 +55,7 @@ def require_possible(scenario: Scenario, plan: FaultPlan, *, drawn: Collection[s
     kept, left_out = possible(plan)
     told = {fault.kind: why for fault, why in left_out if fault.id not in (drawn or ())}
     if drawn is not None:
-        told.update((kind, why) for kind in _swarm_kinds(scenario) if (why := obstacle_of_kind(FAULT_TYPES[kind])))
+        told.update((kind, why) for kind in _swarm_kinds(scenario) if (why := FAULT_TYPES[kind].never_real))
     if told:
         kinds = "; ".join(f"{kind}: {why}" for kind, why in told.items())
         raise ConfigError(f"{where} injects what no real run can ({kinds}): {hint}")

@@ -20,7 +20,7 @@ from scenarios.backends.pins import Packages
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
-from scenarios.injection.feasible import needs_operator, obstacle
+from scenarios.injection.feasible import needs_operator
 from sim.faults.clocks import Offset
 from sim.faults.fault import Fault
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
@@ -69,7 +69,7 @@ def _impossible(fault: Fault) -> str:
         return "" if is_plain else "sets a clock during the run; a program's clock can be wrong from its start only"
     if needs_operator(fault):
         return "changes the store past the endpoints, so the record of requests would be incomplete"
-    why = obstacle(fault)
+    why = fault.obstacle()
     return f"cannot be done: {why}" if why else ""
 
 

@@ -112,6 +112,9 @@ class Throttle(RequestFault):
             raise ValueError("limits nothing; give 'reads', 'writes' or both, in requests a second")
         return self
 
+    def obstacle(self) -> str:
+        return "" if self.key is None else "the wire does not show which key a request is about; leave out `key`"
+
     def refusal(self, armed: ArmedFault[Fault], in_flight: InFlight, cut: Cut) -> Refusal | None:
         key, is_read = in_flight.request.key, in_flight.op == "read"
         per_s = self.reads if is_read else self.writes

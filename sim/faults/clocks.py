@@ -26,6 +26,9 @@ RATE_PPM_MAX = PPM - 1
 SLEW_PPM_MAX = 100_000
 """Linux lets nobody slew faster: adjtimex(2) bounds the length of a tick at 10 % off."""
 
+CLOCKS_ARE_SHARED = "the clocks of a machine cannot be set for one process alone"
+"""Why no real run has such faults."""
+
 SlewRate = Annotated[int, Field(ge=1, le=SLEW_PPM_MAX), Quantity.RATE]
 
 
@@ -33,6 +36,7 @@ class ClockFault(StateFault):
     """A fault of both clocks, or of the wall clock, of one node."""
 
     begins_with_node: ClassVar[bool] = True
+    never_real: ClassVar[str] = CLOCKS_ARE_SHARED
 
     client: NodeName
 

@@ -144,6 +144,8 @@ class Fault(Model):
     is_request_fault: ClassVar[bool] = False
     shortens: ClassVar[tuple[Quantity, ...]] = (Quantity.DURATION, Quantity.SHIFT)
     """Which fields shrinking brings closer to 0; those, and instants, are also rounded."""
+    never_real: ClassVar[str] = ""
+    """Why no real run can carry out any fault of this kind, in words that follow its kind; "" if one can."""
 
     if TYPE_CHECKING:
         kind: str
@@ -192,6 +194,10 @@ class Fault(Model):
     def forms(self) -> list[str]:
         """What this fault is an example of beside its kind: each form that a swarm draws has to matter somewhere."""
         return []
+
+    def obstacle(self) -> str:
+        """Why no real run can carry this fault out, in words that follow its kind; "" if one can."""
+        return self.never_real
 
     def interference(self) -> Interference | None:
         """What it does to a request on a real connection; None if it cannot be done below HTTP."""

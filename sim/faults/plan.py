@@ -19,10 +19,13 @@ from sim.faults.quantities import Instant
 FAMILIES = (process, clocks, network, answers, stores, servers)
 """The modules whose faults a plan may hold."""
 
-FAULT_TYPES: Mapping[str, type[Fault]] = {
-    kind: fault for family in FAMILIES for kind, fault in DEFINED.items() if fault.__module__ == family.__name__
-}
-"""Every kind and its class, in the order of families and of their definition."""
+_OURS = {kind: fault for family in FAMILIES for kind, fault in DEFINED.items() if fault.__module__ == family.__name__}
+
+FAULT_TYPES: Mapping[str, type[Fault]] = _OURS | DEFINED
+"""Every kind and its class, in the order of families and of their definition.
+
+Kinds of other modules follow, where these were imported before.
+"""
 
 PLAN_FORMAT: Literal[1] = 1
 """Written into every plan; another number is refused."""

@@ -5,9 +5,9 @@ Overlapping pauses do not undo each other: they last to the latest end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sim.faults.clocks import freeze_clock
+from sim.faults.clocks import CLOCKS_ARE_SHARED, freeze_clock
 from sim.faults.fault import ArmedFault, Fault, StateFault
 from sim.faults.quantities import Duration, NodeName
 from sim.faults.surroundings import HeldTasks
@@ -38,12 +38,17 @@ class Pause(StateFault):
         task = drawing.rng.choice((None, None, "heartbeat", "main"))
         return {"client": client, "for_ns": drawing.length(), "task": task, **drawing.beginning(client)}
 
+    def obstacle(self) -> str:
+        return "" if self.task is None else "nobody can stop single threads of a process from outside"
+
     def forms(self) -> list[str]:
         return [] if self.task is None else [f"{self.kind} of {self.task}"]
 
 
 class Suspend(StateFault):
     """The machine sleeps: a pause in which its clocks stand still; then the wall clock catches up in one step (H1)."""
+
+    never_real: ClassVar[str] = CLOCKS_ARE_SHARED
 
     kind: Literal["suspend"] = "suspend"
     client: NodeName

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from lockref.provider import DEFAULT_STORE
 from sim.faults.fault import ArmedFault, Fault, StateFault
 from sim.faults.quantities import Duration, ServiceName
 
@@ -12,19 +13,29 @@ if TYPE_CHECKING:
     from sim.faults.surroundings import Surroundings
 
 
-class FreezeService(StateFault):
+class ServerFault(StateFault):
+    """A fault of the machine behind a service."""
+
+    if TYPE_CHECKING:
+        service: str
+
+    @property
+    def target(self) -> str:
+        return self.service
+
+    def obstacle(self) -> str:
+        return "" if self.service == DEFAULT_STORE else "only the store's server has a process of its own"
+
+
+class FreezeService(ServerFault):
     """The service stands still for `for`; what arrives meanwhile is done when it goes on (S7).
 
     Its clients may have given up by then: their requests are applied all the same.
     """
 
     kind: Literal["freeze_service"] = "freeze_service"
-    service: ServiceName = "store"
+    service: ServiceName = DEFAULT_STORE
     for_ns: Duration
-
-    @property
-    def target(self) -> str:
-        return self.service
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         for_ns = armed.clipped(self.for_ns)
@@ -40,19 +51,15 @@ class FreezeService(StateFault):
         }
 
 
-class CrashService(StateFault):
+class CrashService(ServerFault):
     """The server of a service is killed, and started again `restart_after` later with what it had on disk.
 
     Until then every connection to it is refused. A simulated service has all that it applied on disk.
     """
 
     kind: Literal["crash_service"] = "crash_service"
-    service: ServiceName = "store"
+    service: ServiceName = DEFAULT_STORE
     restart_after_ns: Duration
-
-    @property
-    def target(self) -> str:
-        return self.service
 
     @property
     def length_ns(self) -> int:

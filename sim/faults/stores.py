@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from sim.faults.surroundings import Surroundings
 
 
+STORES_ARE_HONEST = "a real store does not lie on demand"
+"""Why no real run has faults of a store that lies."""
+
+
 class StaleRead(RequestFault):
     """A read is answered with the state of `lag` ago (A8)."""
+
+    never_real: ClassVar[str] = STORES_ARE_HONEST
 
     kind: Literal["stale_read"] = "stale_read"
     rank: ClassVar[int] = 50
@@ -40,6 +46,8 @@ class StaleRead(RequestFault):
 
 class IgnoreConditions(RequestFault):
     """The store writes although the condition fails (U13, M16)."""
+
+    never_real: ClassVar[str] = STORES_ARE_HONEST
 
     kind: Literal["ignore_conditions"] = "ignore_conditions"
     rank: ClassVar[int] = 90
@@ -90,6 +98,8 @@ class ExpireItems(ObjectFault):
 
     DynamoDB does so at any time within two days, so the plan says when. Text is no such number: it never expires.
     """
+
+    never_real: ClassVar[str] = "a table's time to live acts when it likes"
 
     kind: Literal["expire_items"] = "expire_items"
     attribute: str = "leaseDuration"

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from scenarios.definition.fault_forms import written_name
-from scenarios.injection.feasible import obstacle_of_kind
 from sim.faults.fault import Fault, RequestFault
 from sim.faults.plan import FAULT_TYPES
 from tests.docs import ROOT
@@ -48,7 +47,7 @@ def _keys(fault: type[Fault]) -> str:
 
 
 def _obstacle(fault: type[Fault]) -> str:
-    why = obstacle_of_kind(fault)
+    why = fault.never_real
     return f"no: {why}" if why else "yes"
 
 
