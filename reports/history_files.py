@@ -4,7 +4,7 @@ A history is a run folder (`events.parquet` and `runs.parquet`, or the same
 names with `.jsonl`) or one file of events, its runs beside it or inferred. The
 folder of a run that was killed, or that still records, holds a spool instead.
 
-A record that is no event is set aside and counted by reason. A last line that
+A record that is no event is set aside and counted by reason (`reports.record_rules`). A last line that
 was being written when its writer died marks its run as cut off. A file without
 a single event is not a history. No event is repaired, and none is guessed.
 
@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +34,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockref.errors import HistoryUnreadable, NothingRecorded, shown
-from lockref.history import ENUM_COLUMNS, FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
+from lockref.history import FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
 from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
-from lockref.strict_json import NotJson, read_json, read_object
+from lockref.strict_json import NotJson, read_json
 from lockref.words import counted
-from reports.checks.facts.surroundings.integrity import renumbered
+from reports.checks.facts.surroundings.integrity import UNNUMBERED, numbered
 from reports.checks.thresholds.limits import parse_threshold
+from reports.record_rules import (
+    CLOCK_MAX_NS,
+    CLOCK_MIN_NS,
+    COLUMNS,
+    INT64,
+    LINE_BYTES_MAX,
+    NO_ROW_IN_RUNS,
+    RUN,
+    RUN_MAX,
+    WHOLE_NUMBER,
+    Column,
+    read_record,
+)
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 EVENTS, RUNS = "events", "runs"
 CHUNKS: Final = "chunks"
@@ -48,21 +64,7 @@ EVENT_NAMES: Final = (EVENTS, "history")
 """What a file of events in a run folder may be called, the usual name first."""
 HISTORIES: Final = tuple(f"{EVENTS}.{suffix}" for suffix in SUFFIXES)
 """Names under which a folder holds a history."""
-REQUIRED: Final = ("run", "at_ns", "node", "kind")
-LINE_BYTES_MAX: Final = 1 << 20
-"""Longer lines are set aside: an event takes some hundred bytes, and a binary file has no line ends."""
 
-RUN_MAX: Final = (1 << 40) - 1
-"""The largest run number. Where histories are joined, the bits above it say which history a run is from."""
-
-CLOCKS: Final = ("at_ns", "wall_ns", "mono_ns")
-CLOCK_MIN_NS: Final = -(2**61)
-CLOCK_MAX_NS: Final = 2**62 - 1
-"""What a clock may show, the years 1896 to 2116 on a wall: differences and deadlines then fit into 64 bits."""
-
-_INT64 = range(-(2**63), 2**63)
-_RANGES = {"run": range(RUN_MAX + 1), **dict.fromkeys(CLOCKS, range(CLOCK_MIN_NS, CLOCK_MAX_NS + 1))}
-_NAMES = {name: {member.name.lower() for member in members} for name, members in ENUM_COLUMNS.items()}
 _DURATIONS = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "drift_bound_ns")
 _DURATION_MAX_NS: Final = 2**58
 """The longest duration that the runs table may give: nine years."""
@@ -125,9 +127,10 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
         events = _history_columns(_read_parquet(files.events), files.events, notes)
     else:
         events = _read_lines(files.events, notes)
-    events = _numbered(events, notes)
-    runs = _inferred(events, notes) if files.runs is None else _read_runs(files.runs)
-    runs = _marked(runs, notes)
+    events = _numbered(events)
+    runs = _inferred(events, notes) if files.runs is None else read_runs(files.runs)
+    runs = marked_cut_off(runs, notes.cut_off)
+    events = _described(events, runs, notes)
     if notes.nameless:
         notes.damaged.update(runs["run"].to_pylist())
     if notes.damaged:
@@ -173,7 +176,8 @@ def _recording(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
         raise NothingRecorded(f"{folder}: the run ended, or was looked at, before anything was recorded; run it again")
     runs_path = runs_beside(folder / f"{EVENTS}.parquet")
     notes.cut_off.append(0)
-    runs = _marked(_inferred(events, notes) if runs_path is None else _read_runs(runs_path), notes)
+    runs = _inferred(events, notes) if runs_path is None else read_runs(runs_path)
+    runs = marked_cut_off(runs, notes.cut_off)
     last_ns = pc.max(events["at_ns"])
     place = runs.column_names.index("end_ns")
     return events, runs.set_column(place, RUNS_SCHEMA.field("end_ns"), pc.fill_null(runs["end_ns"], last_ns)), notes
@@ -270,71 +274,106 @@ def _history_columns(table: pa.Table, path: Path, notes: Notes) -> pa.Table:
         raise HistoryUnreadable(
             f"{path} has history format {version.decode(errors='replace')!r}; this version reads {FORMAT_VERSION}"
         )
-    missing = [name for name in REQUIRED if name not in table.column_names]
+    missing = [column.name for column in COLUMNS if column.is_required and column.name not in table.column_names]
     if missing:
         raise HistoryUnreadable(f"{path} is Parquet but no history: it has no column {missing[0]!r}")
-    columns = []
-    for wanted in SCHEMA:
-        if wanted.name not in table.column_names:
-            columns.append(_absent_column(wanted, len(table), path))
-            continue
-        column = table.column(wanted.name)
-        try:
-            if wanted.name in ("op", "outcome") and column.null_count:
-                column = pc.fill_null(column.cast(pa.string()), "none")
-            if pa.types.is_dictionary(wanted.type) and not pa.types.is_dictionary(column.type):
-                column = pc.dictionary_encode(column.cast(pa.string()))
-            columns.append(column.cast(wanted.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise HistoryUnreadable(f"{path} is no history: column {wanted.name!r} is {column.type}") from error
-    events = pa.table(columns, names=SCHEMA.names)
-    bad = np.zeros(len(events), dtype=np.bool_)
-    for problem, wrong in _wrong_rows(events):
-        lost = events["run"].filter(pa.array(wrong & ~bad))
-        if len(lost):
-            notes.quarantined[problem] += len(lost)
-            known = [run for run in lost.to_pylist() if run is not None and run in _RANGES["run"]]
-            notes.damaged.update(known)
-            notes.nameless += len(lost) - len(known)
-        bad |= wrong
-    if bad.all() and len(events):
+    read = [_read_column(column, table) for column in COLUMNS]
+    bad = np.zeros(len(table), dtype=np.bool_)
+    runs, no_run = read[0]
+    nameless = no_run | _flags(pc.is_null(runs)) | _out_of_range(RUN, runs)
+    for column, (values, wrong_type) in zip(COLUMNS, read, strict=True):
+        for reason, wrong in _wrong_rows(column, values, wrong_type):
+            lost = wrong & ~bad
+            if lost.any():
+                notes.quarantined[reason] += int(lost.sum())
+                notes.damaged.update(pc.unique(runs.filter(pa.array(lost & ~nameless))).to_pylist())
+                notes.nameless += int((lost & nameless).sum())
+            bad |= wrong
+    if bad.all() and len(table):
         raise HistoryUnreadable(f"{path} holds no event of a history ({_most_common(notes)})")
+    events = pa.table([values for values, _ in read], names=SCHEMA.names)
     return events.filter(pa.array(~bad)) if bad.any() else events
 
 
-def _wrong_rows(events: pa.Table) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-    """What may be wrong with rows, and in which rows it is. A row with several defects counts under the first."""
-    for name in REQUIRED:
-        yield f"no {name}", _flags(pc.is_null(events[name]))
-    for name, allowed in _RANGES.items():
-        inside = pc.and_(pc.greater_equal(events[name], allowed.start), pc.less(events[name], allowed.stop))
-        yield f"{name} is out of range", ~_flags(pc.fill_null(inside, fill_value=True))
-    for name, known in _NAMES.items():
-        words = pc.unique(events[name].cast(pa.string())).to_pylist()
-        unknown = pa.array([word for word in words if word is not None and word not in known], pa.string())
-        wrong = np.zeros(len(events), dtype=np.bool_)
-        if len(unknown):
-            wrong = _flags(pc.is_in(events[name].cast(pa.string()), unknown))
-        yield f"unknown {name}", wrong
+def _read_column(column: Column, table: pa.Table) -> tuple[pa.ChunkedArray, Flags]:
+    """A column in the schema's type, null where the record says nothing it can hold; and the rows of another type."""
+    wanted = SCHEMA.field(column.name)
+    if column.name not in table.column_names or pa.types.is_null(table[column.name].type):
+        plain = pa.int64() if column.is_integer else pa.string()
+        values, wrong = pa.chunked_array([pa.nulls(len(table), plain)]), np.zeros(len(table), dtype=np.bool_)
+    else:
+        values, wrong = (_integers if column.is_integer else _texts)(table[column.name])
+    if column.default is not None and values.null_count:
+        values = pc.fill_null(values.cast(pa.string()), column.default)
+    if not column.is_integer and not pa.types.is_dictionary(values.type):
+        values = pc.dictionary_encode(values)
+    return values.cast(wanted.type), wrong
 
 
-def _flags(mask: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    flags: npt.NDArray[np.bool_] = np.asarray(mask.to_numpy(), dtype=np.bool_)
+def _integers(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags]:
+    """The whole numbers of a column, null where there is none, and where there is something else.
+
+    Other writers keep numbers as text, or, where some are missing, as floats. A whole one is taken; none is rounded.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if pa.types.is_signed_integer(kind) or (pa.types.is_integer(kind) and kind.bit_width < 64):
+        return column.cast(pa.int64()), np.zeros(len(column), dtype=np.bool_)
+    if pa.types.is_floating(kind):
+        known = column.to_pylist()
+        values = [int(value) if value is not None and value.is_integer() else None for value in known]
+    elif _is_text(kind) or pa.types.is_uint64(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        known = column.to_pylist()
+        texts = [None if value is None else str(value) for value in known]
+        values = [int(text) if text is not None and re.fullmatch(WHOLE_NUMBER, text) else None for text in texts]
+    else:
+        # Booleans, instants and durations are no numbers of ours, although Arrow and Spark convert them.
+        return pa.chunked_array([pa.nulls(len(column), pa.int64())]), _flags(pc.is_valid(column))
+    values = [value if value in INT64 else None for value in values]
+    wrong = [value is None and given is not None for value, given in zip(values, known, strict=True)]
+    return pa.chunked_array([pa.array(values, pa.int64())]), np.array(wrong, dtype=np.bool_)
+
+
+def _texts(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags]:
+    """The texts of a column, null where there is none, and where there is something else."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if _is_text(kind):
+        # A dictionary stays one: to spell out every text of a long history costs more than all else here.
+        return column, np.zeros(len(column), dtype=np.bool_)
+    return pa.chunked_array([pa.nulls(len(column), pa.string())]), _flags(pc.is_valid(column))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _wrong_rows(column: Column, values: pa.ChunkedArray, wrong_type: Flags) -> Iterator[tuple[str, Flags]]:
+    """What may be wrong with the values of one column, and in which rows it is."""
+    if column.is_required:
+        yield column.absent, _flags(pc.is_null(values)) & ~wrong_type
+    yield column.wrong_type, wrong_type
+    if column.words is not None:
+        words = values.cast(pa.string())
+        unknown = [word for word in pc.unique(words).to_pylist() if word is not None and word not in column.words]
+        if unknown:
+            yield column.wrong_value, _flags(pc.is_in(words, pa.array(unknown, pa.string())))
+    elif column.is_integer and column.allowed != INT64:
+        yield column.wrong_value, _out_of_range(column, values)
+
+
+def _out_of_range(column: Column, values: pa.ChunkedArray) -> Flags:
+    inside = pc.and_(pc.greater_equal(values, column.allowed.start), pc.less(values, column.allowed.stop))
+    return ~_flags(pc.fill_null(inside, fill_value=True))
+
+
+def _flags(mask: pa.ChunkedArray) -> Flags:
+    flags: Flags = np.asarray(mask.to_numpy(), dtype=np.bool_)
     return flags
 
 
 def _most_common(notes: Notes) -> str:
     return ", ".join(f"{count} × {reason}" for reason, count in notes.quarantined.most_common(3)) or "it is empty"
-
-
-def _absent_column(wanted: pa.Field, count: int, path: Path) -> pa.Array:
-    if wanted.name == "seq":
-        return pa.nulls(count, pa.int64())
-    if wanted.name in ENUM_COLUMNS:
-        return pa.array(["none"] * count).dictionary_encode()
-    if not wanted.nullable:
-        raise HistoryUnreadable(f"{path} is no history: it has no column {wanted.name!r}")
-    return pa.nulls(count, wanted.type)
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, bool]]:
@@ -346,35 +385,32 @@ def _lines(path: Path) -> Iterator[tuple[bytes, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """A final line that was being written when its writer died; `run` is that of the line before."""
+    """A final line that was being written when its writer died; `run` is that of the last event before it."""
 
-    text: str
-    run: int | None
+    line: bytes
+    run: int
 
 
 def torn_tail(path: Path) -> TornTail | None:
     """The unfinished last line of a JSON-lines file, or None. For Spark, which does not read lines in order.
 
-    Damage elsewhere is not looked at here, and a folder of part files has no last line.
+    None for a folder of part files, which has no last line, and where the same bytes are an earlier line, too: Spark
+    cannot tell the two apart, and a line that is damaged must not pass for the torn one.
     """
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - LINE_BYTES_MAX))
-        lines = file.read().decode("utf-8", errors="replace").split("\n")
-    if not lines[-1].strip() or _as_object(lines[-1]) is not None:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LINE_BYTES_MAX))
+        last = file.read().rpartition(b"\n")[2]
+    if not last.strip() or len(last) >= LINE_BYTES_MAX or not read_record(last)[1]:
         return None
-    before = _as_object(lines[-2]) if len(lines) > 1 else None
-    run = before.get("run") if before else None
-    return TornTail(text=lines[-1], run=run if isinstance(run, int) else None)
-
-
-def _as_object(line: str | bytes) -> dict[str, Any] | None:
-    try:
-        return read_object(line)
-    except NotJson:
-        return None
+    run = None
+    for line, is_complete in _lines(path):
+        if is_complete and line[:-1] == last:
+            return None
+        event, problem = read_record(line) if is_complete else ({}, "")
+        run = event["run"] if event and not problem else run
+    return None if run is None else TornTail(line=last, run=run)
 
 
 def _read_lines(path: Path, notes: Notes) -> pa.Table:
@@ -383,7 +419,7 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
     for line, is_complete in _lines(path):
         if not line.strip():
             continue
-        event, problem = _parsed(line)
+        event, problem = read_record(line)
         if problem:
             if not is_complete and len(line) < LINE_BYTES_MAX and last_run is not None:
                 notes.cut_off.append(last_run)
@@ -408,36 +444,11 @@ def _read_lines(path: Path, notes: Notes) -> pa.Table:
     return pa.table(arrays, names=SCHEMA.names)
 
 
-def _parsed(line: bytes) -> tuple[dict[str, Any], str]:
-    """An event with every column and ""; or the columns that could be read, the run first, and why it is no event."""
-    try:
-        said = read_json(line)
-    except NotJson:
-        return {}, "not JSON"
-    if not isinstance(said, dict):
-        return {}, "not a JSON object"
-    event: dict[str, Any] = {}
-    for wanted in SCHEMA:
-        name, value = wanted.name, said.get(wanted.name)
-        if value is None:
-            if name in REQUIRED:
-                return event, f"no {name}"
-            value = "none" if name in _NAMES else None
-        elif name in _NAMES:
-            if not isinstance(value, str) or value not in _NAMES[name]:
-                return event, f"unknown {name}"
-        elif pa.types.is_dictionary(wanted.type):
-            if not isinstance(value, str):
-                return event, f"{name} is not text"
-        elif not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
-            return event, f"{name} is not a 64-bit integer"
-        elif value not in _RANGES.get(name, _INT64):
-            return event, f"{name} is out of range"
-        event[name] = value
-    return event, ""
+def read_runs(path: Path) -> pa.Table:
+    """The runs that a file describes (`RUNS_SCHEMA`). Both readers ask here: a row takes few bytes, however many runs.
 
-
-def _read_runs(path: Path) -> pa.Table:
+    Raises HistoryUnreadable for a row that describes no run: bounds that nobody can read would turn clauses off.
+    """
     if _is_parquet(path):
         table = _read_parquet(path)
         if "run" not in table.column_names:
@@ -464,8 +475,8 @@ def _read_runs(path: Path) -> pa.Table:
 def _expect_sane(path: Path, row: dict[str, Any]) -> None:
     """Raise HistoryUnreadable for a value out of range: bounds are sums of durations, and must fit into 64 bits."""
     limits = dict.fromkeys(_DURATIONS, range(_DURATION_MAX_NS + 1))
-    limits |= dict.fromkeys(("faults_end_ns", "end_ns"), _RANGES["at_ns"])
-    limits |= {"rate_error_ppm": range(1_000_000), "run": _RANGES["run"]}
+    limits |= dict.fromkeys(("faults_end_ns", "end_ns"), range(CLOCK_MIN_NS, CLOCK_MAX_NS + 1))
+    limits |= {"rate_error_ppm": range(1_000_000), "run": range(RUN_MAX + 1)}
     for name in ("must_happen", "claims", "thresholds", "tasks_left"):
         words = row.get(name)
         if words is not None and not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
@@ -493,22 +504,26 @@ def _run_row(path: Path, number: int, line: bytes) -> dict[str, Any]:
     return row
 
 
-def _numbered(events: pa.Table, notes: Notes) -> pa.Table:
-    """Events with a `seq` each: counted where a run carries none at all, set aside where only some rows lack it."""
+def _numbered(events: pa.Table) -> pa.Table:
+    """Events with a `seq` each; an event that carries none has one beyond `UNNUMBERED` until `numbered` sees it."""
     unnumbered = _flags(pc.is_null(events["seq"]))
     if not unnumbered.any():
         return events.cast(SCHEMA)
-    run = events["run"].to_numpy()
-    partly = np.intersect1d(run[unnumbered], run[~unnumbered])
-    lost = unnumbered & np.isin(run, partly)
-    if lost.any():
-        notes.quarantined["no seq, where other events of the run have one"] += int(lost.sum())
-        notes.damaged.update(partly.tolist())
-    counted_anew = renumbered(events)["seq"].to_numpy()
     known = pc.fill_null(events["seq"], 0).to_numpy()
     place = events.column_names.index("seq")
-    seq = pa.array(np.where(unnumbered, counted_anew, known))
-    return events.set_column(place, SCHEMA.field("seq"), seq).filter(pa.array(~lost)).cast(SCHEMA)
+    seq = pa.array(np.where(unnumbered, UNNUMBERED + np.arange(len(events)), known))
+    return numbered(events.set_column(place, SCHEMA.field("seq"), seq).cast(SCHEMA))
+
+
+def _described(events: pa.Table, runs: pa.Table, notes: Notes) -> pa.Table:
+    """The events of runs that the table describes; others are set aside: nothing says what they promised."""
+    is_described = pc.is_in(events["run"], value_set=pc.unique(runs["run"]))
+    if pc.all(is_described).as_py():
+        return events
+    lost = events.filter(pc.invert(is_described))
+    notes.quarantined[NO_ROW_IN_RUNS] += len(lost)
+    notes.damaged.update(pc.unique(lost["run"]).to_pylist())
+    return events.filter(is_described)
 
 
 def _inferred(events: pa.Table, notes: Notes) -> pa.Table:
@@ -520,11 +535,11 @@ def _inferred(events: pa.Table, notes: Notes) -> pa.Table:
     return runs_table(_inferred_row(run, run in simulated) for run in numbers)
 
 
-def _marked(runs: pa.Table, notes: Notes) -> pa.Table:
+def marked_cut_off(runs: pa.Table, cut_off: Collection[int]) -> pa.Table:
     """The runs. A run whose last line is torn is marked as cut off, and ends with its last whole event."""
-    if not notes.cut_off:
+    if not cut_off:
         return runs
-    is_torn = pc.is_in(runs["run"], value_set=pa.array(notes.cut_off, pa.int64()))
+    is_torn = pc.is_in(runs["run"], value_set=pa.array(cut_off, pa.int64()))
     for name, values in (
         ("is_cut_off", pc.or_(runs["is_cut_off"], is_torn)),
         ("end_ns", pc.if_else(is_torn, pa.scalar(None, pa.int64()), runs["end_ns"])),

@@ -35,6 +35,7 @@ from scenarios.batch import CHUNK, run_seeds
 from scenarios.checkpoint import Checkpoint, Chunk, Fingerprint, Sources
 from scenarios.definition.schema import Scenario
 from scenarios.executor import cores, executor_for
+from scenarios.worlds.judged_result import JudgedResult
 from scenarios.worlds.simulated import RunOutcome
 from sim.explore.determinism import first_difference
 
@@ -80,35 +81,41 @@ class Campaign:
 
 
 @dataclass(slots=True, kw_only=True)
-class CampaignResult:
-    """The results of all seeds of a campaign.
+class CampaignResult(JudgedResult):
+    """The results of all seeds of a campaign; the run numbers of its summary are seeds.
 
-    seeds: how many were asked for. summary: verdicts, reach and distinct failures; its run numbers are seeds.
-    digests: seed to digest of its trace. compared: seeds that were run twice
+    seeds: how many were asked for. digests: seed to digest of its trace. compared: seeds that were run twice
     and gave one trace. tables: kept histories, chunk by chunk. resumed: seeds
     that an earlier command had finished. error: what ended it early.
     """
 
-    scenario: Scenario
-    provider: str
     seeds: int
-    summary: Summary
     digests: dict[int, str] = field(default_factory=dict)
     compared: int = 0
-    is_interrupted: bool = False
     resumed: int = 0
-    error: LockrefError | None = None
     tables: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
 
     @property
+    def title(self) -> str:
+        return f"{self.scenario} under {self.provider}"
+
+    @property
     def digest(self) -> str:
-        """One hash over all traces in the order of seeds."""
+        """One hash over all traces in the order of seeds, kept or not."""
         return batch_digest(self.digests[seed] for seed in sorted(self.digests))
+
+    @property
+    def history(self) -> tuple[pa.Table, pa.Table]:
+        """The kept histories: events and runs, in the order of seeds."""
+        if not self.tables:
+            return SCHEMA.empty_table(), RUNS_SCHEMA.empty_table()
+        events = pa.concat_tables([events for events, _ in self.tables]).unify_dictionaries()
+        return events, pa.concat_tables([runs for _, runs in self.tables])
 
     @property
     def notices(self) -> list[str]:
         """What a reader must know of how the seeds were run."""
-        found = []
+        found = list(self.notes)
         if self.summary.runs < self.seeds and not self.is_interrupted and self.error is None:
             found.append(f"cut short: the time was over after {self.summary.runs:,} of {counted(self.seeds, 'seed')}")
         if self.compared:
@@ -116,14 +123,6 @@ class CampaignResult:
         if self.resumed:
             found.append(f"resumed: {counted(self.resumed, 'seed')} had been run and judged before the interruption")
         return found
-
-    @property
-    def kept(self) -> tuple[pa.Table, pa.Table]:
-        """The kept histories: events and runs, in the order of seeds."""
-        if not self.tables:
-            return SCHEMA.empty_table(), RUNS_SCHEMA.empty_table()
-        events = pa.concat_tables([events for events, _ in self.tables]).unify_dictionaries()
-        return events, pa.concat_tables([runs for _, runs in self.tables])
 
     def absorb(self, chunk: Chunk) -> None:
         """Add what the judge said of a chunk, whether it ran just now or before an interruption."""
@@ -266,7 +265,7 @@ class _Running:
         self._left = 0
         self.is_over = False
         self.total = CampaignResult(
-            scenario=campaign.scenario,
+            scenario=campaign.scenario.name,
             provider=campaign.spec.name,
             seeds=len(campaign.seeds),
             summary=Summary(not_demanded=campaign.not_demanded),

@@ -29,8 +29,9 @@ from reports.checks.verdicts import Party
 from reports.pipeline import fairness, latency
 from reports.pipeline.counts import collect_counts, ordered, verdict_counts
 from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run
-from reports.pipeline.summary import NAMELESS, TIMELINE_EVENTS_MAX, Facts, FailureRow, summarise
+from reports.pipeline.summary import TIMELINE_EVENTS_MAX, Facts, FailureRow, summarise
 from reports.pipeline.timeline import KINDS_SHOWN
+from reports.record_rules import NAMELESS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -167,9 +168,8 @@ class _Analysis:
 
     def _take_stock(self, records: Records) -> None:
         """Count events and rejects; write the rejects; note which runs lost a record."""
-        counts, bad_runs, described = _together(
+        counts, described = _together(
             lambda: records.rows.groupBy("_source", "problem").count().collect(),
-            lambda: records.bad_runs.groupBy("source", "reason").count().collect(),
             lambda: records.runs.select("run", "scenario", "provider", "must_happen", "unsafe", "thresholds").collect(),
         )
         for index, problem, count in counts:
@@ -177,8 +177,6 @@ class _Analysis:
                 self._part(index).events[index] = count
             else:
                 self._part(index).rejects[index, problem] = count
-        for index, reason, count in bad_runs:
-            self._part(index).rejects[index, reason] = count
         for source in self.sources:
             facts = self._part(source.index)
             if not facts.events.get(source.index):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockref.errors import HistoryUnreadable
-from reports.history_files import RUN_MAX, HistoryFiles, find_history
+from reports.history_files import HistoryFiles, find_history
+from reports.record_rules import RUN_MAX
 
 RUN_BITS = RUN_MAX.bit_length()
 

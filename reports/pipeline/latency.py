@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from lockref.history import CUT_SHORT
 from reports.checks.told import CUT_SHORT_WORD
-from reports.history_files import RUN_MAX
+from reports.record_rules import RUN_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

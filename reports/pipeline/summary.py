@@ -136,18 +136,6 @@ def summarise(facts: Facts, *, title: str = "") -> Results:
     return results
 
 
-NAMELESS = frozenset(
-    (
-        "not a JSON object",
-        "missing run",
-        "wrong type: run is not an integer",
-        "run number out of range",
-        "run's metadata without a run number",
-    )
-)
-"""Reasons of records whose run is unknown: they may belong to any run of their input."""
-
-
 def _witness(text: str | None) -> dict[str, Any]:
     return read_object(text) if text else {}
 

@@ -14,14 +14,12 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code uses)
 
 from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
-from reports.checks.facts.surroundings.integrity import renumbered
-from reports.pipeline.records import UNNUMBERED
+from reports.checks.facts.surroundings.integrity import numbered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,19 +97,7 @@ def as_history(table: pa.Table) -> pa.Table:
     for field in SCHEMA:
         column = ordered.column(field.name)
         columns.append(pc.dictionary_encode(column) if pa.types.is_dictionary(field.type) else column)
-    return _numbered(pa.table(columns, names=SCHEMA.names).cast(SCHEMA))
-
-
-def _numbered(history: pa.Table) -> pa.Table:
-    run, seq = history["run"].to_numpy(), history["seq"].to_numpy()
-    bare = seq >= UNNUMBERED
-    if not bare.any():
-        return history
-    # Where only some events of a run carry a number, the others stay as they are: the judge finds the run damaged.
-    wholly = bare & ~np.isin(run, run[~bare])
-    place = history.column_names.index("seq")
-    counted = np.where(wholly, renumbered(history)["seq"].to_numpy(), seq)
-    return history.set_column(place, SCHEMA.field("seq"), pa.array(counted))
+    return numbered(pa.table(columns, names=SCHEMA.names).cast(SCHEMA))
 
 
 def _judge_group(events: pa.Table, runs: pa.Table) -> pa.Table:

@@ -28,25 +28,31 @@ from scenarios.wire.processes.programs import find_program, read_templates
 from scenarios.wire.protection import Protection
 from scenarios.wire.settings import WireSettings
 from scenarios.wire.upstream import upstream
+from scenarios.worlds.judged_result import JudgedResult
 
 _REACH_NS: Final = 5 * NS_PER_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireOutcome:
-    """A run, judged. is_interrupted: Ctrl-C ended it. fired: by fault id, how often it struck."""
+@dataclass(slots=True, kw_only=True)
+class WireOutcome(JudgedResult):
+    """A program on the wire, judged. has_plan: a scenario disturbed it. fired: by fault id, how often it struck."""
 
     events: pa.Table
     runs: pa.Table
-    summary: Summary
-    title: str
-    scenario: str
-    program: str
-    server: str
-    version: str
+    has_plan: bool
     fired: Mapping[str, int]
-    notices: list[str]
-    is_interrupted: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.provider} on {self.server}" + (f" under {self.scenario}" if self.has_plan else "")
+
+    @property
+    def history(self) -> tuple[pa.Table, pa.Table]:
+        return self.events, self.runs
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {"backend": self.server, "backend_version": self.version, "faults": dict(self.fired)}
 
 
 def run_wire(
@@ -80,18 +86,17 @@ def run_wire(
         events, runs = run.history()
     summary = Summary.of(judge(events, runs), events, runs)
     summary.doubts += run.doubts()
-    scenario = settings.plan.name if settings.plan else "wire"
     return WireOutcome(
         events=events,
         runs=runs,
         summary=summary,
-        title=f"{Path(argv[0]).name} on {server}" + (f" under {scenario}" if settings.plan else ""),
-        scenario=scenario,
-        program=Path(argv[0]).name,
+        scenario=settings.plan.name if settings.plan else "wire",
+        has_plan=settings.plan is not None,
+        provider=Path(argv[0]).name,
         server=server,
         version=version,
         fired=run.fired,
-        notices=[*notices, *run.notices()],
+        notes=[*notices, *run.notices()],
         is_interrupted=run.is_interrupted,
     )
 

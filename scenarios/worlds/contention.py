@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 from lockref.clouds.admission import MEASURED, Admission
 from lockref.clouds.uri import open_store, parse_store_uri
+from lockref.errors import BackendUnavailable
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
@@ -23,6 +26,7 @@ from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.injection.feasible import possible
 from scenarios.workloads import DELTA_LOG
+from scenarios.worlds.judged_result import JudgedResult
 from scenarios.worlds.log_server import log_places
 from scenarios.worlds.real import RealOutcome, require_counts, require_feasible, run_real
 from sim.faults.plan import FaultPlan
@@ -56,25 +60,25 @@ def contention_of(crowd: int) -> Scenario:
     return scenario.model_copy(update={"must_happen": tuple(alone)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contention:
-    """A contention run, judged.
-
-    title: what contended where. server, version: of the store, as it names itself. capabilities: its dialect, and what
-    it did when it was measured.
-    """
+@dataclass(slots=True, kw_only=True)
+class Contention(JudgedResult):
+    """A contention run, judged. place: what the user calls the store."""
 
     outcome: RealOutcome
-    summary: Summary
-    title: str
-    scenario: str
-    provider: str
+    place: str
     clients: int
-    server: str
-    version: str
-    capabilities: dict[str, object]
-    store_notices: list[str] = field(default_factory=list)
-    run_notices: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return f"{self.scenario} on {self.place} under {self.provider}"
+
+    @property
+    def history(self) -> tuple[pa.Table, pa.Table]:
+        return self.outcome.events, self.outcome.runs
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {"backend": self.server, "backend_version": self.version, "contenders": self.clients}
 
 
 def contend_on(
@@ -98,7 +102,7 @@ def contend_on(
     clients and length, and a process for each client. seed: draws what the clients do, and the faults. plan: in the
     place of those. progress: told what begins. folder: where the run records. admission: as for
     `resolve_backend`.
-    Ctrl-C while the clients contend cuts the run off: `outcome.is_interrupted`.
+    Ctrl-C while the clients contend cuts the run off: `is_interrupted`.
     Errors: what `run_real` and `resolve_backend` raise.
     """
     left_out = [] if plan is not None else left_out_notices(scenario, seed)
@@ -135,21 +139,24 @@ def contend_on(
             raise_if_interrupted=interrupts.raise_if_heard,
             places=log_places(running, has_rows=has_rows) if is_log else None,
         )
-    run_notices = [*strike_notices(plan, outcome.fault_counts), *left_out, *_loss_notices(outcome)]
+    notes = _store_notices(running, is_ours=is_ours)
+    notes += [*strike_notices(plan, outcome.fault_counts), *left_out, *_loss_notices(outcome)]
     if is_ours:
-        run_notices.append(host_of(spec.stands_on).notice)
+        notes.append(host_of(spec.stands_on).notice)
     return Contention(
         outcome=outcome,
         summary=Summary.of(judge(outcome.events, outcome.runs), outcome.events, outcome.runs),
-        title=f"{scenario.name} on {backend if is_ours else running.name} under {spec.name}",
         scenario=scenario.name,
         provider=spec.name,
+        place=backend if is_ours else running.name,
         clients=clients,
         server=running.name,
         version=running.version,
         capabilities=_capabilities(running),
-        store_notices=_store_notices(running, is_ours=is_ours),
-        run_notices=run_notices,
+        notes=notes,
+        is_interrupted=outcome.is_interrupted,
+        # The record has the crash of each client of a worker that died. The others were judged.
+        error=BackendUnavailable(str(outcome.lost[0])) if outcome.lost else None,
     )
 
 

@@ -105,9 +105,9 @@ def test_a_violation_in_a_run_that_lost_a_worker_is_on_the_page(
     monkeypatch.chdir(tmp_path)
     worker = LostWorker(number=2, clients=("n2",), at_ns=1, ending="was killed by SIGKILL", stderr_end="")
     broken = Results(title="", verdict="violated", statement="S3 broke", runs=1)
-    outcome = SimpleNamespace(lost=(worker,))
-    monkeypatch.setattr(evaluation, "contend_on", lambda *_asked, **_options: SimpleNamespace(outcome=outcome))
-    monkeypatch.setattr(evaluation, "contention_results", lambda *_asked, **_options: broken)
+    done = SimpleNamespace(error=BackendUnavailable(str(worker)))
+    monkeypatch.setattr(evaluation, "contend_on", lambda *_asked, **_options: done)
+    monkeypatch.setattr(evaluation, "account_of", lambda *_asked, **_options: broken)
     monkeypatch.setattr(evaluation._Asked, "_probed", lambda *_asked: ({"verdict": "conforming"}, 0))
     monkeypatch.setattr(evaluation, "side_by_side", lambda *_asked: "")
     monkeypatch.setattr(evaluation, "write_evaluation", lambda *_asked, **_options: Path("page"))
@@ -136,12 +136,12 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Asked, list[
         for call in before:
             call(question)
         questions.append(question)
-        return SimpleNamespace(outcome=SimpleNamespace(lost=()))
+        return SimpleNamespace(error=None)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(evaluation._Asked, "_probed", probed)
     monkeypatch.setattr(evaluation, "contend_on", contended)
-    monkeypatch.setattr(evaluation, "contention_results", lambda *_asked, **_options: held)
+    monkeypatch.setattr(evaluation, "account_of", lambda *_asked, **_options: held)
     monkeypatch.setattr(evaluation, "side_by_side", lambda *_asked: ())
     return questions, before
 

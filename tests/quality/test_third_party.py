@@ -46,7 +46,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "reports.formats": {"pydantic"},
     "reports.html": {"jinja2", "markupsafe"},
     "reports.page": {"pyspark"},
-    "reports.pipeline": {"numpy", "pyarrow", "pyspark"},
+    "reports.pipeline": {"pyarrow", "pyspark"},
     "reports.spark": {"psutil", "pyspark"},
     "scenarios": {"numpy", "psutil", "pyarrow", "pydantic"},
     "scenarios.backends": {"docker", "psutil", "requests", "testcontainers"},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs.results import campaign_results
+from lockref.cli.jobs.results import write_account
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
@@ -18,6 +18,7 @@ from scenarios.definition.schema import Scenario
 from scenarios.failures import stored
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.failures.stored import FailureStore, JudgedRun, find_failures
+from scenarios.runs import RunFolder
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
 from sim.kernel.schedules import Replay
@@ -37,7 +38,8 @@ def campaign() -> CampaignResult:
 def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path, campaign: CampaignResult) -> None:
     """Two of five stored failures told the figures of the run before shrinking, beside the plan of the shrunk one."""
     scenario, spec = load_scenario("swarm"), load_provider("hudi")
-    results = campaign_results(campaign, FailureStore(scenario, spec, folder=folder), about={})
+    failures = FailureStore(scenario, spec, folder=folder)
+    results = write_account(campaign, RunFolder(folder / "run"), about={}, failures=failures)
     first = {(finding.clause, finding.run): finding for finding in campaign.summary.findings}
     differ = 0
     for told in results.failures[:5]:

@@ -335,9 +335,9 @@ def test_a_campaign_keeps_its_first_runs_and_one_of_each_failure() -> None:
     campaign = run_campaign(scenario, spec, range(1, 61), keep_runs=3)
     speakers = {finding.run for finding in campaign.summary.findings}
     assert campaign.summary.runs == 60
-    assert set(campaign.kept[1]["run"].to_pylist()) == {1, 2, 3} | speakers
+    assert set(campaign.history[1]["run"].to_pylist()) == {1, 2, 3} | speakers
     bare = run_campaign(scenario, spec, range(1, 61), keep_runs=0)
-    assert set(bare.kept[1]["run"].to_pylist()) == speakers != set()
+    assert set(bare.history[1]["run"].to_pylist()) == speakers != set()
 
 
 def test_a_campaign_that_is_over_begins_no_further_batch() -> None:

@@ -142,7 +142,7 @@ def seed_progress(console: Console) -> Callable[[CampaignResult], None]:
         run[id(result)] = summary.runs - result.resumed
         rate = sum(run.values()) / max(time.monotonic() - began, 1e-9)
         console.progress(
-            f"{result.scenario.name}: {summary.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
+            f"{result.scenario}: {summary.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
             f"{counted(len(summary.findings), 'distinct failure')}"
         )
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.results import begin_run, conclude, contention_results
+from lockref.cli.jobs.results import account_of, begin_run, conclude
 from lockref.clouds.admission import Admission
-from lockref.errors import BackendUnavailable, ConfigError, LockrefError
+from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from scenarios.backends import require_known
@@ -83,9 +83,8 @@ def contend(
             except LockrefError as error:
                 failed = error
                 break
-            all_results.append(contention_results(console, done, part, about=about, allowed=allowed))
-            if done.outcome.lost:
-                # Some worker processes died. The records of the others were judged all the same.
-                failed = BackendUnavailable(str(done.outcome.lost[0]))
+            all_results.append(account_of(console, done, part, about=about, allowed=allowed))
+            if done.error is not None:
+                failed = done.error
                 break
         return conclude(console, folder, all_results, allowed=allowed, failed=failed)

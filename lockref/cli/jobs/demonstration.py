@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from lockref.cli.jobs.comparing import say_comparison
 from lockref.cli.jobs.console import seed_progress
 from lockref.cli.jobs.reporting import parts_of
-from lockref.cli.jobs.results import begin_run, campaign_results, contention_results, say_results
+from lockref.cli.jobs.results import account_of, begin_run, say_results, write_account
 from lockref.java import find_java
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
-from reports.account import write_run
 from reports.comparison.comparison import compare
 from reports.comparison.subjects import open_subject
 from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
@@ -111,7 +110,7 @@ def _contend(
         part = folder.part("3-contention" if number == 1 else f"3-contention-again-{number}")
         asked = (BACKEND, load_scenario("contention"), load_provider("hardened"))
         done = contend_on(*asked, clients=crowd, duration_ns=crowd_ns, folder=part.path, progress=console.step)
-        contended.append(contention_results(console, done, part, about=about))
+        contended.append(account_of(console, done, part, about=about))
         if contended[-1].verdict != "inconclusive":
             break
     return contended
@@ -131,6 +130,5 @@ def _simulate(
     )
     if campaign.is_interrupted:
         raise KeyboardInterrupt
-    results = campaign_results(campaign, FailureStore(scenario, spec, on_progress=console.progress), about=about)
-    write_run(folder.path, *campaign.kept, results)
-    return results
+    failures = FailureStore(scenario, spec, on_progress=console.progress)
+    return write_account(campaign, folder, about=about, failures=failures)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lockref.atomic_files import write_atomically
 from lockref.cli.jobs.probing import probed
-from lockref.cli.jobs.results import begin_run, contention_results
-from lockref.errors import INTERRUPTED, BackendUnavailable, LockrefError
+from lockref.cli.jobs.results import account_of, begin_run
+from lockref.errors import INTERRUPTED, LockrefError
 from lockref.lab.loading import ProviderSpec, load_provider
 from lockref.words import counted
 from reports.formats.exit_codes import code_of, worst
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from reports.formats.results import Results
     from scenarios.definition.schema import Scenario
     from scenarios.runs import RunFolder
-    from scenarios.worlds.processes.workers import LostWorker
 
 
 def evaluate(
@@ -97,19 +96,6 @@ class _Store:
 
 
 @dataclass(frozen=True, slots=True)
-class _Contended:
-    """One run, judged. lost: the worker processes that died in it; what the others recorded was judged all the same."""
-
-    results: Results
-    lost: Sequence[LostWorker]
-
-    def require_whole(self) -> None:
-        """Errors: BackendUnavailable for a lost worker. To be asked once the results are kept."""
-        if self.lost:
-            raise BackendUnavailable(str(self.lost[0]))
-
-
-@dataclass(frozen=True, slots=True)
 class _Asked:
     """The questions, which are the same for every store."""
 
@@ -173,22 +159,26 @@ class _Asked:
         """One contention run, kept in what was found of the store. Errors: BackendUnavailable for a lost worker."""
         which = f", repeat {repeat} of {repeats}" if repeats > 1 else ""
         self.console.say(f"\n{store.uri}, {counted(crowd, 'client')}{which}", style="head")
-        done = self._contended(
-            store.uri, contention_of(crowd), store.folder.part(contention_part(crowd, repeat)), crowd
-        )
-        store.contention.append({"contenders": crowd, "repeat": repeat, **told(done.results)})
-        store.codes.append(code_of([done.results]))
-        done.require_whole()
+        part = store.folder.part(contention_part(crowd, repeat))
+        results, error = self._contended(store.uri, contention_of(crowd), part, crowd)
+        store.contention.append({"contenders": crowd, "repeat": repeat, **told(results)})
+        store.codes.append(code_of([results]))
+        if error is not None:
+            raise error
 
     def _struck_by(self, store: _Store, scenario: Scenario) -> None:
         """One run with faults on the wire. Errors: BackendUnavailable for a lost worker."""
         self.console.say(f"\n{store.uri}, {scenario.name}", style="head")
-        done = self._contended(store.uri, scenario, store.folder.part(scenario.name), None)
-        store.faults.append({"scenario": scenario.name, "about": scenario.about, **told(done.results)})
-        store.codes.append(code_of([done.results]))
-        done.require_whole()
+        results, error = self._contended(store.uri, scenario, store.folder.part(scenario.name), None)
+        store.faults.append({"scenario": scenario.name, "about": scenario.about, **told(results)})
+        store.codes.append(code_of([results]))
+        if error is not None:
+            raise error
 
-    def _contended(self, store: str, scenario: Scenario, folder: RunFolder, crowd: int | None) -> _Contended:
+    def _contended(
+        self, store: str, scenario: Scenario, folder: RunFolder, crowd: int | None
+    ) -> tuple[Results, LockrefError | None]:
+        """The account of one run, and what took a part of it: the worker that died, where one did."""
         done = contend_on(
             store,
             scenario,
@@ -199,4 +189,4 @@ class _Asked:
             progress=self.console.step,
         )
         about = provenance({"scenario": scenario.name, "provider": self.spec.name, "backends": [store]})
-        return _Contended(contention_results(self.console, done, folder, about=about), done.outcome.lost)
+        return account_of(self.console, done, folder, about=about), done.error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.console import printable
-from lockref.cli.jobs.results import begin_run, contention_results
+from lockref.cli.jobs.results import account_of, begin_run
 from reports.formats.exit_codes import code_of, worst
 from reports.formats.text import readable
 from scenarios.backends import require_known
@@ -93,7 +93,7 @@ def retry(console: Console, names: Sequence[str], *, provider: str | None, backe
                 folder=part.path,
                 progress=console.step,
             )
-            results = contention_results(console, tried.done, part, about=about)
+            results = account_of(console, tried.done, part, about=about)
             code = code_of([results]) or (0 if tried.is_complete or tried.is_reproduced else 3)
             codes.append(1 if tried.is_reproduced else code)
             word = "REPRODUCED" if tried.is_reproduced else "NOT REPRODUCED"

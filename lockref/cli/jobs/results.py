@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from lockref.cli.jobs.console import Console, printable
-from lockref.history import history_digest
 from lockref.words import counted
 from reports.account import check_line, judged_history, summarised_results, write_run
 from reports.formats.document import document_of, joint_digest
@@ -26,86 +25,57 @@ from scenarios.runs import RunFolder, end_of, provenance
 
 if TYPE_CHECKING:
     from lockref.errors import LockrefError
-    from scenarios.campaign import CampaignResult
     from scenarios.failures.stored import FailureStore
-    from scenarios.wire.run import WireOutcome
-    from scenarios.worlds.contention import Contention
+    from scenarios.worlds.judged_result import JudgedResult
 
 
-def campaign_results(campaign: CampaignResult, failures: FailureStore, *, about: Mapping[str, object]) -> Results:
-    """The account of a campaign of seeds; its failures are stored. about: the provenance of the command."""
-    results = summarised_results(
-        campaign.summary,
-        title=f"{campaign.scenario.name} under {campaign.provider}",
-        scenario=campaign.scenario.name,
-        provider=campaign.provider,
-        provenance={**about, "digest": campaign.digest},
-        store_failure=failures.store,
-    )
-    results.notices += campaign.notices
-    if failures.is_short_of_time:
-        results.notices.append(
-            "the time for shrinking was spent: some failures are told as they were found, with more faults than they "
-            "need (--shrink-for gives more; a single scenario and seed need little)"
-        )
-    return results
-
-
-def contention_results(
-    console: Console,
-    done: Contention,
+def write_account(
+    done: JudgedResult,
     folder: RunFolder,
     *,
     about: Mapping[str, object],
     allowed: Sequence[int] = (),
+    failures: FailureStore | None = None,
+    notices: Sequence[str] = (),
 ) -> Results:
-    """The account of a contention run, written and said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
-    outcome = done.outcome
-    facts = {"backend": done.server, "backend_version": done.version, "contenders": done.clients}
+    """The account of judged runs, whatever world they ran in, written to the folder with their history.
+
+    about: the provenance of the command. failures: where the failures of simulated runs are stored for a replay; those
+    of other runs are judged again from the folder. notices: what the caller adds to those of the runs.
+    """
     results = summarised_results(
         done.summary,
         title=done.title,
         scenario=done.scenario,
         provider=done.provider,
         backend=done.server,
-        provenance={**about, **facts, "digest": history_digest(outcome.events)},
+        provenance={**about, **done.facts, "digest": done.digest},
+        store_failure=failures.store if failures else None,
         again=check_line(folder.path),
     )
     results.capabilities = done.capabilities
-    results.notices += done.store_notices
-    results.notices += done.run_notices
-    write_run(folder.path, outcome.events, outcome.runs, results, allowed=allowed)
-    return _told(console, results, folder, is_interrupted=outcome.is_interrupted)
+    results.notices += [*done.notices, *notices]
+    if failures is not None and failures.is_short_of_time:
+        results.notices.append(
+            "the time for shrinking was spent: some failures are told as they were found, with more faults than they "
+            "need (--shrink-for gives more; a single scenario and seed need little)"
+        )
+    write_run(folder.path, *done.history, results, allowed=allowed)
+    return results
 
 
-def wire_results(
+def account_of(
     console: Console,
-    done: WireOutcome,
+    done: JudgedResult,
     folder: RunFolder,
     *,
     about: Mapping[str, object],
     allowed: Sequence[int] = (),
 ) -> Results:
-    """The account of a program on the wire, written and said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
-    facts = {"backend": done.server, "backend_version": done.version, "faults": dict(done.fired)}
-    results = summarised_results(
-        done.summary,
-        title=done.title,
-        scenario=done.scenario,
-        provider=done.program,
-        backend=done.server,
-        provenance={**about, **facts, "digest": history_digest(done.events)},
-        again=check_line(folder.path),
-    )
-    results.notices += done.notices
-    write_run(folder.path, done.events, done.runs, results, allowed=allowed)
-    return _told(console, results, folder, is_interrupted=done.is_interrupted)
-
-
-def _told(console: Console, results: Results, folder: RunFolder, *, is_interrupted: bool) -> Results:
-    """Say the account, and return it. Raises KeyboardInterrupt if Ctrl-C cut the run off."""
+    """The account of a run in real time, written and said. Raises KeyboardInterrupt if a Ctrl-C cut the run off."""
+    results = write_account(done, folder, about=about, allowed=allowed)
     say_results(console, results)
-    if is_interrupted:
+    if done.is_interrupted:
         console.say(f"what was finished is in {folder.path}", style="dim")
         raise KeyboardInterrupt
     return results

@@ -7,11 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.console import printable, seed_progress
-from lockref.cli.jobs.results import begin_run, campaign_results, conclude, say_results
+from lockref.cli.jobs.results import begin_run, conclude, say_results, write_account
 from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
 from lockref.words import counted
-from reports.account import write_run
 from reports.checks.spec import CLAUSES
 from scenarios import interrupts
 from scenarios.campaign import Campaign, default_processes, run_campaigns
@@ -108,9 +107,9 @@ def simulate(
             for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
                 if result.error is not None:
                     # A lock that fails in one scenario may still break its word in the next one.
-                    errors[result.scenario.name] = result.error
+                    errors[result.scenario] = result.error
                     if len(loaded) > 1:
-                        _say_error(console, result.scenario.name, result.error)
+                        _say_error(console, result.scenario, result.error)
                     continue
                 all_results.append(_account(console, campaign, result, name, parts[name], about, allowed, budget))
                 # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
@@ -217,20 +216,19 @@ def _account(
     budget: ShrinkBudget,
 ) -> Results:
     """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
-    scenario = result.scenario
+    scenario = campaign.scenario
     hurry = result.is_interrupted or interrupts.was_heard()
     store = FailureStore(
         scenario, campaign.spec, source=source, is_in_a_hurry=hurry, budget=budget, on_progress=console.progress
     )
-    results = campaign_results(result, store, about=about)
     stands_on = campaign.spec.stands_on
-    reference = scenario.reference_of(stands_on)
     not_kept = scenario.not_demanded(stands_on) & result.summary.judged
+    notices = []
     if not_kept - campaign.not_demanded:
-        results.notices.append(
-            f"the {reference} lock is not known to keep {', '.join(sorted(not_kept))} here; "
+        notices.append(
+            f"the {scenario.reference_of(stands_on)} lock is not known to keep {', '.join(sorted(not_kept))} here; "
             f"--all does not demand it of any lock of this kind{scenario.why_reference(stands_on)}"
         )
-    write_run(part.path, *result.kept, results, allowed=allowed)
+    results = write_account(result, part, about=about, allowed=allowed, failures=store, notices=notices)
     say_results(console, results)
     return results

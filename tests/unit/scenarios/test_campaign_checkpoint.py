@@ -83,7 +83,7 @@ def test_goes_on_to_the_result_of_an_uninterrupted_one(
     assert second.resumed == 50
     assert second.digest == uninterrupted.digest
     assert second.summary == uninterrupted.summary
-    for ours, theirs in zip(second.kept, uninterrupted.kept, strict=True):
+    for ours, theirs in zip(second.history, uninterrupted.history, strict=True):
         assert ours.equals(theirs.cast(ours.schema))
 
 
@@ -156,7 +156,7 @@ def test_an_unfinished_campaign_can_be_judged(
     """Its folder is a history like any other: the kept runs of its whole chunks."""
     copied(stopped_late, tmp_path)
     events, runs, _ = load_history(tmp_path)
-    assert runs["run"].to_pylist() == [seed for seed in uninterrupted.kept[1]["run"].to_pylist() if seed <= 100]
+    assert runs["run"].to_pylist() == [seed for seed in uninterrupted.history[1]["run"].to_pylist() if seed <= 100]
     assert decide(Summary.of(judge(events, runs), events, runs)).safety == "violated"
     remove_chunks(tmp_path)
     assert seeds_in(tmp_path) == 0

@@ -44,6 +44,8 @@ RECORD_SCHEMA: Final = pa.schema(
 
 ALTERED: Final = "its events are not those that were recorded (another digest)"
 UNDESCRIBED: Final = "it has events but no row in runs"
+UNNUMBERED: Final = 1 << 62
+"""From here on, `seq` was not in the record: it tells the order of the records in their file."""
 TWICE_DESCRIBED: Final = "it has several rows in runs"
 
 
@@ -131,6 +133,21 @@ def renumbered(events: pa.Table) -> pa.Table:
     return events.set_column(place, events.schema.field("seq"), pa.array(seq))
 
 
+def numbered(events: pa.Table) -> pa.Table:
+    """The same rows; runs of which no event carries a `seq` are numbered in the order of their rows.
+
+    Where only some events of a run carry one, the others stay as they are, and the run is found damaged.
+    """
+    run, seq = events["run"].to_numpy(), events["seq"].to_numpy()
+    bare = seq >= UNNUMBERED
+    if not bare.any():
+        return events
+    wholly = bare & ~np.isin(run, run[~bare])
+    place = events.column_names.index("seq")
+    counted = np.where(wholly, renumbered(events)["seq"].to_numpy(), seq)
+    return events.set_column(place, events.schema.field("seq"), pa.array(counted))
+
+
 def _with_every_column(runs: pa.Table) -> pa.Table:
     for field in RUNS_SCHEMA:
         if field.nullable and field.name not in runs.column_names:
@@ -180,6 +197,8 @@ def _lengths(events: pa.Table, runs: pa.Table, damaged: dict[int, str]) -> dict[
 
 def _wrong_key(seq: Ints) -> str:
     """The fault of one run's ascending key, in words."""
+    if seq[-1] >= UNNUMBERED:
+        return "some of its events carry a seq, and others carry none"
     twice = np.flatnonzero(np.diff(seq) == 0)
     if len(twice):
         return f"event {int(seq[twice[0]])} is recorded twice"

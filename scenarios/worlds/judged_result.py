@@ -1,0 +1,65 @@
+"""Runs of one scenario under one lock, judged: what every command that judges tells, stores and ends with.
+
+A campaign of seeds in virtual time, a contention run on a real store, and a program on the wire are run in three ways
+and end in one: a summary, of which verdicts and exit code are made, a history, notices, and an error where one came.
+`lockref.cli.jobs.results` makes the account of any of them, so that none of them shows less than the others.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lockref.errors import LockrefError
+from lockref.history import history_digest
+from reports.checks.summary import Summary
+
+
+@dataclass(slots=True, kw_only=True)
+class JudgedResult(ABC):
+    """The runs, judged.
+
+    summary: what was judged and what could not be: verdicts, thresholds, situations, damage, clauses not demanded.
+    provider: the lock; on the wire, the program. server, version: of a real store, as it names itself; "" elsewhere.
+    notes: how it was run, as noted on the way. capabilities: of the store, its dialect and what it did when it was
+    measured. is_interrupted: Ctrl-C ended it. error: what ended it early, or took a part of it; what was recorded is
+    judged all the same.
+    """
+
+    summary: Summary
+    scenario: str
+    provider: str
+    server: str = ""
+    version: str = ""
+    notes: list[str] = field(default_factory=list)
+    capabilities: dict[str, object] = field(default_factory=dict)
+    is_interrupted: bool = False
+    error: LockrefError | None = None
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """One line that says what ran where."""
+
+    @property
+    @abstractmethod
+    def history(self) -> tuple[pa.Table, pa.Table]:
+        """The events and runs to keep."""
+
+    @property
+    def digest(self) -> str:
+        """One hash over what was recorded."""
+        return history_digest(self.history[0])
+
+    @property
+    def notices(self) -> list[str]:
+        """What a reader must know of how it was run, such as a budget that cut it short."""
+        return self.notes
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What the provenance of the results says beside the command, in the order in which it is stored."""
+        return {}
