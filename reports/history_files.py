@@ -330,7 +330,8 @@ def _integers(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags]:
     else:
         # Booleans, instants and durations are no numbers of ours, although Arrow and Spark convert them.
         return pa.chunked_array([pa.nulls(len(column), pa.int64())]), _flags(pc.is_valid(column))
-    values = [value if value in INT64 else None for value in values]
+    # `None in range(…)` compares with each number of the range: asked here, it would never end.
+    values = [value if value is not None and value in INT64 else None for value in values]
     wrong = [value is None and given is not None for value, given in zip(values, known, strict=True)]
     return pa.chunked_array([pa.array(values, pa.int64())]), np.array(wrong, dtype=np.bool_)
 

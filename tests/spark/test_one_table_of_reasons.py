@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from lockref.history import SCHEMA, runs_table
 from reports.history_files import load_history, write_runs
 from reports.pipeline.inputs import find_sources, split_run
-from reports.record_rules import COLUMNS, NO_ROW_IN_RUNS, NOT_AN_OBJECT, NOT_JSON
+from reports.record_rules import COLUMNS, NAMELESS, NO_ROW_IN_RUNS, NOT_AN_OBJECT, NOT_JSON, read_record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,17 +91,15 @@ def _reasons(rows: list[dict[str, Any]]) -> Counter[str]:
 
 def test_every_bad_line_has_one_reason_in_both_readers(spark: SparkSession, tmp_path: Path) -> None:
     """Each damaged line by itself: the reader of this process and Spark's say the same of it, and it is the table's."""
-    for name in ("alone", "all"):
-        _described(tmp_path / name)
-    in_process = {}
-    for bad in BAD_LINES:
-        (tmp_path / "alone/events.jsonl").write_bytes(b"\n".join([*GOOD_LINES, bad, GOOD_LINES[0]]) + b"\n")
-        _, _, notes = load_history(tmp_path / "alone")
-        [in_process[bad]] = notes.quarantined
-        assert (notes.nameless == 1) == (in_process[bad] in {NOT_JSON, NOT_AN_OBJECT} or "run" in in_process[bad][:6])
-    assert in_process == BAD_LINES
-    (tmp_path / "all/events.jsonl").write_bytes(b"\n".join([*GOOD_LINES, *BAD_LINES, *GOOD_LINES]) + b"\n")
-    [rows] = _rows_on_spark(spark, [tmp_path / "all"])
+    _described(tmp_path)
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join([*GOOD_LINES, *BAD_LINES, *GOOD_LINES]) + b"\n")
+    for bad, reason in BAD_LINES.items():
+        event, found = read_record(bad)
+        assert found == ("" if reason == NO_ROW_IN_RUNS else reason)
+        assert (found in NAMELESS) == ("run" not in event)
+    _, _, notes = load_history(tmp_path)
+    assert notes.quarantined == Counter(BAD_LINES.values())
+    [rows] = _rows_on_spark(spark, [tmp_path])
     # Spark shows the line as text.
     on_spark = {row["_line"]: row["problem"] for row in rows if row["problem"] and row["_line"]}
     expected = {bad.decode(errors="replace"): reason for bad, reason in BAD_LINES.items() if reason != NO_ROW_IN_RUNS}
