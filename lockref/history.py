@@ -181,15 +181,14 @@ class Recorder:
         recorder._codes.update({text: code for code, text in enumerate(texts)})
         return recorder
 
-    def _number(self, *texts: str) -> None:
-        """Give a number to each text that is seen for the first time, in this order."""
-        codes = self._codes
+    def _number(self, text: str) -> None:
+        """Give a number to a text that is seen for the first time."""
         with self._new_text:
-            for text in texts:
-                if text not in codes:
-                    self._keep_text(text)
-                    self.texts.append(text)
-                    codes[text] = len(self.texts) - 1
+            # Another thread may have met it meanwhile.
+            if text not in self._codes:
+                self._keep_text(text)
+                self.texts.append(text)
+                self._codes[text] = len(self.texts) - 1
 
     def _keep_text(self, text: str) -> None:
         """Called before a row can name `text`, by one thread at a time; for recorders that keep more than memory."""
@@ -232,10 +231,11 @@ class Recorder:
                     codes[owner], valid_until_ns, codes[detail],
                 )  # fmt: skip
                 break
-            except KeyError:
-                # A text that is seen for the first time; the order of first use is part of the digest. A dictionary
-                # that numbers what it misses would spare the exception, and every other event would pay for that.
-                self._number(node, task, lock, if_version, version, content, owner, detail)
+            except KeyError as missed:
+                # A text that is seen for the first time. Texts are looked up in the order of the columns, and so the
+                # order of first use is part of the digest. A dictionary that numbers what it misses would spare the
+                # exception, and every other event would pay for that.
+                self._number(missed.args[0])
         try:
             self._append(row)
         except ValueError:

@@ -46,7 +46,10 @@ def sized(view: LockView | None, length: int, **others: str) -> str:
 
 def _held(value: int) -> int:
     """The nearest number that a column of 64 bits holds. A stranger's record may tell a lease of a billion years."""
-    return max(-_LONG_MAX, min(_LONG_MAX, value))
+    # Compared first: `max` and `min` cost ten times as much, and hardly any number is too long.
+    if -_LONG_MAX <= value <= _LONG_MAX:
+        return value
+    return _LONG_MAX if value > 0 else -_LONG_MAX
 
 
 class LockRows:

@@ -51,5 +51,8 @@ def require_write(call: str, key: object, body: object, version: object = "-") -
 
 def require_version(call: str, version: object) -> None:
     """Raises ConfigError for what cannot be the version of a reply."""
+    if version.__class__ is str and version and version != IF_ABSENT and version.isascii():
+        # What nearly every version is.
+        return
     if not is_text(version) or not version or version == IF_ABSENT:
         raise ConfigError(f"the lock's {call} was given the version {shown(version)}, expected the version of a reply")
