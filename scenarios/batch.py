@@ -115,11 +115,12 @@ def simulate_in_chunks(
     jobs: int = 1,
     chunk: int = CHUNK,
     substrate: str = "greenlet",
+    watched: int = 1,
 ) -> Iterator[list[RunOutcome]]:
     """Run the seeds; chunks of outcomes in the order of the seeds, as soon as they are there.
 
-    The first seed runs under the strict auditor: what a lock always does shows in one run. Whoever has seen enough
-    closes the iterator, and no further chunk is begun.
+    watched: so many seeds of the first chunk run under the strict auditor: what a lock always does shows in one run.
+    A caller that has seen enough closes the iterator, and no further chunk is begun.
     """
     if jobs < 1 or chunk < 1:
         raise ConfigError(f"{jobs} processes and {chunk} seeds per chunk; expected at least 1 of each")
@@ -129,7 +130,7 @@ def simulate_in_chunks(
             spec=spec,
             seeds=seeds[start : start + chunk],
             substrate=substrate,
-            watched=int(start == 0),
+            watched=watched if start == 0 else 0,
         )
         for start in range(0, len(seeds), chunk)
     ]
@@ -143,7 +144,11 @@ def simulate_many(
     *,
     jobs: int = 1,
     substrate: str = "greenlet",
+    watched: int = 1,
 ) -> Batch:
-    """Run all seeds and keep everything. For more than ten thousand, judge each chunk of `simulate_in_chunks`."""
-    chunks = simulate_in_chunks(scenario, spec, seeds, jobs=jobs, substrate=substrate)
+    """Run all seeds and keep everything. For more than ten thousand, judge each chunk of `simulate_in_chunks`.
+
+    watched: as there.
+    """
+    chunks = simulate_in_chunks(scenario, spec, seeds, jobs=jobs, substrate=substrate, watched=watched)
     return Batch(outcomes=tuple(outcome for chunk in chunks for outcome in chunk))

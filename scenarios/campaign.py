@@ -58,6 +58,7 @@ class Campaign:
     checkpoint: where finished chunks are kept. Those that stand there already are taken over, and their seeds are not
         run again.
     not_demanded: clauses that are not demanded: counted and reported, but no failure.
+    watched: so many of the first seeds run under the strict auditor.
     """
 
     scenario: Scenario
@@ -67,6 +68,7 @@ class Campaign:
     check_determinism_every: int = 0
     checkpoint: Checkpoint | None = None
     not_demanded: frozenset[str] = frozenset()
+    watched: int = 1
 
     def checkpointed(self, folder: Path, sources: Sources) -> Campaign:
         """The same, with its finished chunks kept below the folder of its results."""
@@ -180,6 +182,7 @@ def run_campaign(
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
     checkpoint: Checkpoint | None = None,
     not_demanded: frozenset[str] = frozenset(),
+    watched: int = 1,
 ) -> CampaignResult:
     """Simulate and judge `seeds` of one scenario: one campaign of `run_campaigns`; see there and `Campaign`.
 
@@ -193,6 +196,7 @@ def run_campaign(
         check_determinism_every=check_determinism_every,
         checkpoint=checkpoint,
         not_demanded=not_demanded,
+        watched=watched,
     )
     (total,) = run_campaigns([campaign], processes=processes, is_over=is_over, on_progress=on_progress)
     if total.error is not None:
@@ -289,7 +293,7 @@ class _Running:
                 scenario=scenario,
                 spec=spec,
                 seeds=seeds[start : start + CHUNK],
-                watched=int(start == total.resumed),
+                watched=campaign.watched if start == total.resumed else 0,
                 keep_runs=max(0, campaign.keep_runs - start),
                 compare_every=campaign.check_determinism_every,
             )

@@ -97,6 +97,8 @@ class Session:
 
     def __init__(self, channel: Channel, request_timeout_ns: int) -> None:
         self._channel = channel
+        # Asked here once: `isinstance` of a protocol looks up each of its members, which costs as much as a request.
+        self._pipelining = channel if isinstance(channel, PipeliningChannel) else None
         self._request_timeout_ns = request_timeout_ns
         self._state = SessionState.LOST
         self._bound = SessionBound(0, 0, b"")
@@ -223,10 +225,10 @@ class Session:
             for verb, path, is_watching in reads
         ]
         replies: list[Reply] = []
-        if isinstance(self._channel, PipeliningChannel):
+        if self._pipelining is not None:
             for start in range(0, len(requests), PIPELINED_MAX):
                 part, sent = requests[start : start + PIPELINED_MAX], self._stamp()
-                answers = self._channel.send_all(part, self._request_timeout_ns)
+                answers = self._pipelining.send_all(part, self._request_timeout_ns)
                 replies += [self._heard(request, reply, sent) for request, reply in zip(part, answers, strict=True)]
         else:
             replies = [self._sent(request) for request in requests]

@@ -147,13 +147,13 @@ class Helix:
         return made, channel
 
     def start(self, node: str, work: Callable[[], None]) -> None:
-        """Let `work` run on a node, which stays alive when it returns."""
+        """Let `work` run on a node, which stays alive when it returns, until the script has ended."""
 
         def living() -> None:
             work()
             self.world.node(node).process.runtime.sleep(3600 * NS_PER_S)
 
-        self.world.node(node).start(living)
+        self.world.node(node).start(living, is_awaited=False)
 
     def on(self, node: str, work: Callable[[], Any]) -> Any:
         """Do `work` in a task of the node, and wait for its end. Raises what it raised."""
@@ -175,7 +175,7 @@ class Helix:
     # The test's own task.
 
     def play(self, script: Callable[[], None]) -> None:
-        """Configure the cluster, run the script, and raise what it raised."""
+        """Configure the cluster, run the script, and raise what it raised, or what is raised soon after its end."""
         ended: list[bool] = []
 
         def observed() -> None:
@@ -185,7 +185,7 @@ class Helix:
             ended.append(True)
 
         self.world.observe(observed, is_awaited=True)
-        self.world.run(until_ns=600 * NS_PER_S)
+        self.world.run(until_ns=600 * NS_PER_S, linger_ns=5 * NS_PER_S)
         assert ended, "the script did not come to its end"
 
     def sleep_ms(self, duration_ms: int) -> None:

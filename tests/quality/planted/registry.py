@@ -87,7 +87,7 @@ def first_seed(bug: Bug, seeds: range) -> tuple[int, frozenset[str]] | None:
         # Most bugs are seen in the first run: as many seeds again as were run so far, at most ten.
         piece = range(at, min(at + max(1, min(at - seeds.start, 10)), seeds.stop))
         at = piece.stop
-        result = run_campaign(scenario, spec, piece, keep_runs=0, not_demanded=not_demanded)
+        result = run_campaign(scenario, spec, piece, keep_runs=0, not_demanded=not_demanded, watched=0)
         broken: dict[int, set[str]] = {}
         for finding in result.summary.findings:
             broken.setdefault(finding.run, set()).add(finding.clause)
