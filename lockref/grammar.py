@@ -65,5 +65,14 @@ def json_object(body: bytes) -> dict[str, Any]:
         return {}
 
 
+def is_json_object(body: bytes) -> bool:
+    """True for a body that is an object of JSON. An empty body is none."""
+    try:
+        read_object(body)
+    except NotJson:
+        return False
+    return True
+
+
 def _plain(text: str | bytes) -> str:
     return text.decode("latin-1") if isinstance(text, bytes) else text

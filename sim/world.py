@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from lockref.clouds.s3.cloud import S3
 from lockref.clouds.uri import server_statuses
 from lockref.history import CHILD_SUFFIX, Recorder
 from lockref.lab.recording import RecordingChannel
@@ -122,8 +123,8 @@ class World:
         )
         return hosted
 
-    def object_store(self, *, decode: StateDecoder, name: str = "store", dialect: str = "s3") -> HostedService:
-        """Add an object store that speaks a dialect: s3, gcs, azure or memory."""
+    def object_store(self, *, decode: StateDecoder, name: str = "store", dialect: str = S3.name) -> HostedService:
+        """Add an object store that speaks a dialect: a name of `store_dialects`."""
         return self.add(name, ObjectStoreService(server_statuses(dialect)), decode=decode)
 
     def connect(self, node: Node, service: str, kind: PortKind[P], *, timeout_ns: int) -> P:

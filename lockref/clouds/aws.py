@@ -10,11 +10,13 @@ from typing import Any, Final, cast
 
 import botocore.session
 from boto3.session import Session
+from botocore.auth import SigV4Auth
 from botocore.awsrequest import (
     AWSHTTPConnection,
     AWSHTTPConnectionPool,
     AWSHTTPSConnection,
     AWSHTTPSConnectionPool,
+    AWSRequest,
 )
 from botocore.config import Config
 from botocore.credentials import Credentials
@@ -31,6 +33,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from lockref.clouds.bounded_exchange import BoundedConnection
+from lockref.clouds.calls import HttpRequest
 from lockref.grammar import code_word
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.words import Outcome
@@ -61,6 +64,16 @@ def aws_session(endpoint: str) -> Session:
         if core.get_credentials() is None:
             core.set_credentials(DUMMY_CREDENTIALS.access_key, DUMMY_CREDENTIALS.secret_key)
     return Session(botocore_session=core)
+
+
+def signed_by(signer: SigV4Auth, origin: str, request: HttpRequest) -> HttpRequest:
+    """The request with a signature of botocore's own signer. origin: see `Place`."""
+    # The length is no part of what botocore signs, and follows the signature.
+    headers = {name: value for name, value in request.headers.items() if name != "Content-Length"}
+    ours = AWSRequest(method=request.method, url=f"{origin}{request.target}", data=request.body, headers=headers)
+    signer.add_auth(ours)
+    signed = {**dict(ours.headers.items()), "Content-Length": str(len(request.body))}
+    return HttpRequest(method=request.method, target=request.target, headers=signed, body=request.body)
 
 
 def is_dummy(session: Session) -> bool:

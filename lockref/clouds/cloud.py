@@ -1,18 +1,21 @@
 """What a program must know of a store before it asks it, with one form for all.
 
-`lockref.clouds.uri.CLOUDS` has a `Cloud` for every scheme. Each is made in the module `cloud` of its folder, which
-imports an SDK only when a store or a signer is asked for: a command loads the cloud that its arguments name.
+`lockref.clouds.uri.CLOUDS` has a `Cloud` for every scheme. Each is made in the module `cloud` of its folder. Modules
+with an SDK are named there by `on_use`, and imported when a store or a signer is asked for: a command loads the cloud
+that its arguments name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import SplitResult
 
+from lockref.clouds.answers import Answered, Question
 from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Place, WriteMode
-from lockref.clouds.statuses import ServerStatuses
+from lockref.clouds.statuses import ServerStatuses, StatusRow
 from lockref.clouds.traffic import NOTHING, Exchange, ObjectReply, ObjectRequest, Readable
 from lockref.stores.address import StoreAddress
 from lockref.stores.port import ObjectStore
@@ -31,7 +34,11 @@ class Writer(Protocol):
 
 
 class Answers(Protocol):
-    """The meaning of answers to calls. A cloud's module `answers` is one."""
+    """The meaning of answers. A cloud's module `answers` is one."""
+
+    def read_answer(self, question: Question, status: int, headers: Mapping[str, str], body: bytes, /) -> Answered:
+        """The meaning of an answer; it raises nothing. headers: by their names in lower case."""
+        ...
 
     def answer_to(self, place: Place, call: Call, reply: HttpReply, /) -> Answer:
         """The answer to a call of ours."""
@@ -78,6 +85,18 @@ class Tables:
     require: Callable[[StoreAddress, int, bool, Naming | None], None]
 
 
+def on_use(module: str, name: str, *last: object) -> Callable[..., Any]:
+    """The function `name` of a module that loads an SDK. The module is imported when the function is called.
+
+    last: arguments that follow those of the call.
+    """
+
+    def call(*given: object) -> Any:
+        return getattr(import_module(module), name)(*given, *last)
+
+    return call
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
     """One kind of store.
@@ -89,7 +108,7 @@ class Cloud:
     protocol: what the cloud is asked with, without its SDK; None for a store without a wire that we write on.
     traffic: how requests and answers of foreign clients are read; None where they are not. readable: what of them.
     signer: finds credentials for the store at an address. Errors: ConfigError, BackendUnavailable.
-    statuses: with which its own service answers. modes: see `calls`.
+    outcomes: its table of statuses and codes. statuses: with which its own service answers. modes: see `calls`.
     amplifiers: sets of headers that make a server of this kind look longer at a body before it writes. A race may use
         them.
     refusal: a whole reply with this status, as the cloud would refuse; its second argument is a reason for people.
@@ -97,6 +116,8 @@ class Cloud:
         nanoseconds; one that is there already is fine. Errors: BackendUnavailable. None where nothing is to be made.
     environment: what a foreign program needs in its environment to find the store at this address behind that endpoint.
     may_name_account: an endpoint may end in an account.
+    same_container: the one spelling of a container, by which two URIs of it are compared.
+    domains: of the hosts of the service itself, which reads the bucket from the host's name.
     tables: how its tables are opened; None where it has none.
     service: the kind of service that stands at such an address (`lockref.services`). holds_objects: an object can be
         changed there by hand.
@@ -110,6 +131,7 @@ class Cloud:
     parse: Callable[[str, SplitResult], StoreAddress]
     open_store: Callable[[StoreAddress, int, int], ObjectStore]
     statuses: ServerStatuses
+    outcomes: tuple[StatusRow, ...] = ()
     protocol: tuple[Writer, Answers] | None = None
     traffic: tuple[TrafficRequests, TrafficReplies] | None = None
     readable: Readable = NOTHING
@@ -120,6 +142,8 @@ class Cloud:
     create_container: Callable[[StoreAddress, int], None] | None = None
     environment: Callable[[StoreAddress, str], dict[str, str]] | None = None
     may_name_account: bool = False
+    same_container: Callable[[str], str] = str
+    domains: tuple[str, ...] = ()
     tables: Tables | None = None
     service: str = "object_store"
     holds_objects: bool = True

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Final
 
 from lockref.grammar import code_word
+from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
 
 ANY_CODE: Final = "*"
@@ -146,7 +147,10 @@ class ServerStatuses:
     removal of nothing; a success for S3. tells_absence: a write whose condition
     fails because there is no object is told so; GCS and Azure answer it like one
     on a stale version (C5). Contention and throttling are faults, which name
-    their status themselves.
+    their status themselves. unknown_condition: a condition that the service does
+    not have, such as `If-Match: *`; 0 where its documentation names no status.
+    deletes_by_version: a removal may name a version; without it such a removal
+    is refused.
 
     Source: docs of the services as collected in conditional writes, section 1,
     and RFC-91's HTTP mapping. Held against real servers by
@@ -163,7 +167,18 @@ class ServerStatuses:
     deleted: int = 204
     delete_absent: int = 404
     delete_conditional_absent: int = 404
+    unknown_condition: int = 0
     tells_absence: bool = False
+    deletes_by_version: bool = True
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What this promises to a lock."""
+        return StoreCapabilities(
+            dialect=self.name,
+            versions_repeat=self.versions is Versions.CONTENT,
+            conditional_delete=self.deletes_by_version,
+        )
 
 
 NO_STATUSES: Final = ServerStatuses(

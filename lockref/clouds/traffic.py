@@ -33,10 +33,7 @@ HEADERS_READ: Final = frozenset(
 
 _PARTIAL: Final = 206
 _CONDITIONS: Final = frozenset({"if-match", "if-modified-since", "if-none-match", "if-unmodified-since", "range"})
-_CONDITIONS_IN_QUERY: Final = frozenset(
-    {"ifGenerationMatch", "ifGenerationNotMatch", "ifMetagenerationMatch", "ifMetagenerationNotMatch"}
-)
-_UNEQUAL: Final = frozenset({"ifGenerationNotMatch", "ifMetagenerationNotMatch"})
+ANY_OTHER_VERSION: Final = "a condition on any other version"
 _SEVERAL: Final = re.compile(r'"\s*,\s*(?:W/)?"')
 _ASKED: Final = {Op.READ: Asked.READ, Op.WRITE: Asked.WRITE, Op.DELETE: Asked.DELETE}
 
@@ -173,13 +170,14 @@ def content_of(body: bytes) -> str:
     return hashlib.blake2b(body, digest_size=8).hexdigest()
 
 
-def understood(exchange: Exchange, request: ObjectRequest) -> ObjectRequest:
+def understood(exchange: Exchange, request: ObjectRequest, *, odd: str = "") -> ObjectRequest:
     """The request as a cloud read it; an unreadable one where something that decides over its effect has no word here.
 
+    odd: a condition of the cloud's own that has no word here; "" for none.
     To leave out a condition would make a guarded write a blind one.
     """
     changes = request.op in (Op.WRITE, Op.DELETE)
-    problem = _odd_condition(exchange) if changes else ""
+    problem = (odd or _odd_condition(exchange)) if changes else ""
     if "\ufffd" in exchange.path:
         # Several names of objects would be one.
         problem = "the path is no UTF-8"
@@ -195,27 +193,28 @@ def _odd_condition(exchange: Exchange) -> str:
     headers = exchange.headers
     if _SEVERAL.search(headers.get("if-match", "")):
         return "a condition on one of several versions"
-    if headers.get("if-none-match", "*").strip() != "*" or _UNEQUAL & exchange.parameters.keys():
-        return "a condition on any other version"
+    if headers.get("if-none-match", "*").strip() != "*":
+        return ANY_OTHER_VERSION
     if "if-unmodified-since" in headers or "if-modified-since" in headers:
         return "a condition on a date"
     return ""
 
 
-def question_of(exchange: Exchange, request: ObjectRequest, *, has_status_inside: bool = False) -> Question:
+def question_of(
+    exchange: Exchange, request: ObjectRequest, *, has_status_inside: bool = False, has_condition: bool = False
+) -> Question:
     """What the meaning of the answer depends on.
 
-    has_status_inside: a success may hold an error in its body.
+    has_status_inside: a success may hold an error in its body. has_condition: it has a condition of the cloud's own.
     """
     asked = _ASKED.get(request.op)
     if asked is None:
         # A request that deletes several objects may fail inside its answer, too.
         return Question(asked=Asked.OTHER, needs_object=False, has_status_inside=has_status_inside)
-    has_condition = bool(_CONDITIONS & exchange.headers.keys() or _CONDITIONS_IN_QUERY & exchange.parameters.keys())
     return Question(
         asked=asked,
         needs_object=asked is not Asked.WRITE or request.condition not in ("", IF_ABSENT),
-        is_conditional=has_condition,
+        is_conditional=has_condition or bool(_CONDITIONS & exchange.headers.keys()),
         has_status_inside=has_status_inside,
     )
 

@@ -18,7 +18,7 @@ from lockref.clouds.gcs.cloud import GCS
 from lockref.clouds.s3.cloud import S3
 from lockref.clouds.statuses import ServerStatuses
 from lockref.clouds.without_cloud import ENSEMBLE, FOLDER, MEMORY
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, did_you_mean
 from lockref.stores.address import StoreAddress
 from lockref.stores.port import ObjectStore
 
@@ -35,11 +35,16 @@ def cloud_of(address: StoreAddress) -> Cloud:
     return CLOUDS[address.scheme]
 
 
+def store_dialects() -> dict[str, ServerStatuses]:
+    """The answers of each kind of object store, by the name that scenarios give to it."""
+    return {each.statuses.name: each.statuses for each in CLOUDS.values() if each.holds_objects}
+
+
 def server_statuses(name: str) -> ServerStatuses:
     """The answers of the object store that a scenario calls its dialect. Raises ConfigError for an unknown name."""
-    known = {each.statuses.name: each.statuses for each in CLOUDS.values() if each.holds_objects}
+    known = store_dialects()
     if name not in known:
-        raise ConfigError(f"store dialect is {name!r}; expected one of {', '.join(known)}")
+        raise ConfigError(f"store dialect is {name!r}; expected one of {', '.join(known)}.{did_you_mean(name, known)}")
     return known[name]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from lockref.clouds.azure.account import same_container
 from lockref.clouds.uri import CLOUDS
 from lockref.errors import ConfigError
 from lockref.storage.config import CLOUD_OF_SCHEME, LockFileLocation, check_scheme, lock_file_location
@@ -37,7 +36,8 @@ def key_in(store: ObjectStore, base_path: str) -> str:
     place = store.place
     folder = f"{place.prefix}/" if place.prefix else ""
     cloud = CLOUD_OF_SCHEME.get(location.scheme)
-    bucket = same_container(location.bucket) if cloud == "azure" else location.bucket
+    named = CLOUDS.get(location.scheme)
+    bucket = named.same_container(location.bucket) if named else location.bucket
     is_same_bucket = (place.cloud, place.container) == (cloud, bucket)
     if not is_same_bucket or not location.key.startswith(folder):
         raise ConfigError(

@@ -7,6 +7,7 @@ URI, and a message never repeats one that was put there.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote
@@ -67,6 +68,25 @@ def refuse_credentials(parts: SplitResult, form: str) -> None:
         raise ConfigError(
             f"the {parts.scheme} store's URI holds credentials; put them into the environment; expected {form}"
         )
+
+
+def parse_bucket(
+    uri: str, parts: SplitResult, *, form: str, fault: Callable[[str], str], known: tuple[str, ...]
+) -> StoreAddress:
+    """The address in a URI of the form `SCHEME://BUCKET[/PREFIX][?OPTIONS]`.
+
+    form: how such a URI is written, for messages. fault: what makes a bucket's name impossible, "" if nothing does.
+    known: the options that this scheme takes.
+    Errors: ConfigError for no bucket or an impossible one, and see `parse_options`, `parse_prefix`.
+    """
+    bucket = parts.netloc
+    refuse_credentials(parts, form)
+    if not bucket:
+        raise ConfigError(f"the store {uri!r} names no bucket; expected {form}")
+    if told := fault(bucket):
+        raise ConfigError(f"the bucket {bucket!r} is not possible: {told}; expected {form}")
+    options = parse_options(parts, bucket=bucket, known=known)
+    return StoreAddress(scheme=parts.scheme, container=bucket, prefix=parse_prefix(parts, bucket), **options)
 
 
 def parse_prefix(parts: SplitResult, bucket: str) -> str:

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from lockref.clouds.s3.cloud import S3
+from lockref.clouds.uri import server_statuses, store_dialects
 from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError, did_you_mean
 from lockref.lab.loading import ProviderSpec
@@ -146,10 +148,23 @@ class Lock(Model):
     unsafe: bool = False
 
 
+def _known_dialect(name: str) -> str:
+    try:
+        server_statuses(name)
+    except ConfigError as error:
+        raise ValueError(str(error).removeprefix("store dialect ")) from None
+    return name
+
+
+Dialect = Annotated[
+    str, AfterValidator(_known_dialect), WithJsonSchema({"type": "string", "enum": list(store_dialects())})
+]
+
+
 class Store(Model):
     """The object store: whose answers it gives."""
 
-    dialect: Literal["s3", "gcs", "azure", "memory"] = "s3"
+    dialect: Dialect = S3.name
 
 
 def _known_kind(kind: str) -> str:

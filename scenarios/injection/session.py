@@ -134,7 +134,7 @@ class Injection:
             raise
 
     async def _carry(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
-        delivered = await self.work.carriage.carry(in_flight, exchange.apply, reply_of)
+        delivered = await self.work.carriage.carry(in_flight, exchange.apply, partial(reply_of, self._scheme))
         if delivered.is_lost:
             await exchange.silence()
             in_flight.is_over = True

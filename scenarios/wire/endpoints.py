@@ -150,7 +150,7 @@ class Endpoints:
             return
         carriage.leave(in_flight)
         try:
-            delivered = await carriage.carry(in_flight, sending.apply, reply_of)
+            delivered = await carriage.carry(in_flight, sending.apply, partial(reply_of, self._scheme))
         except (OSError, BadMessage):
             self.strikes.note(in_flight, sending.outcome)
             raise

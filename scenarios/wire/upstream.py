@@ -7,16 +7,13 @@ does not. Each side may speak TLS, or plain HTTP.
 
 from __future__ import annotations
 
-from typing import Final
 from urllib.parse import urlsplit
 
-from lockref.clouds.uri import cloud_of
+from lockref.clouds.uri import CLOUDS, cloud_of
 from lockref.errors import CapabilityMissing
 from lockref.stores.address import StoreAddress
 from scenarios.injection.lane import Upstream, upstream_of
-from scenarios.wire.reading.dialect import SCHEMES
-
-_AT_CLOUDS: Final = ("amazonaws.com", "amazonaws.com.cn", "googleapis.com", "windows.net")
+from scenarios.wire.reading.dialect import schemes_read
 
 
 def upstream(address: StoreAddress) -> Upstream:
@@ -26,12 +23,17 @@ def upstream(address: StoreAddress) -> Upstream:
     endpoint.
     """
     if cloud_of(address).traffic is None:
-        able = " and ".join(f"{name}:" for name in SCHEMES)
+        able = " and ".join(f"{name}:" for name in schemes_read())
         raise CapabilityMissing(f"{address} speaks a protocol that the wire does not read; it reads {able}")
     host = urlsplit(address.endpoint).hostname or ""
-    if not host or host.endswith(_AT_CLOUDS):
+    if not host or host.endswith(_domains()):
         raise CapabilityMissing(
             f"{address} cannot stand behind the wire: requests are forwarded unmodified, and a cloud reads the bucket "
             "from the host name. Name a server that reads it from the path, by ?endpoint=http[s]://HOST:PORT"
         )
     return upstream_of(address.endpoint)
+
+
+def _domains() -> tuple[str, ...]:
+    """The domains of all clouds: whatever protocol is spoken there, the bucket is read from the host."""
+    return tuple(domain for cloud in CLOUDS.values() for domain in cloud.domains)

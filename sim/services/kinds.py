@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lockref.clouds.s3.cloud import S3
 from lockref.clouds.uri import server_statuses
 from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.table import TABLE
@@ -36,7 +37,7 @@ class Simulated:
 
 def _object_store(dialect: str, options: Mapping[str, str]) -> Service:
     require_options(OBJECT_STORE.name, options, known=())
-    return ObjectStoreService(server_statuses(dialect or "s3"))
+    return ObjectStoreService(server_statuses(dialect or S3.name))
 
 
 def _table(_dialect: str, options: Mapping[str, str]) -> Service:

@@ -9,12 +9,12 @@ and `delete`.
 from __future__ import annotations
 
 import hashlib
+from http import HTTPStatus
 from typing import Any
 
 from lockref.clouds.statuses import ServerStatuses, Versions
 from lockref.ports import Reply, Request
 from lockref.stores.client import DELETE, PUT, READ
-from lockref.stores.port import StoreCapabilities
 from lockref.words import IF_ABSENT, Op, Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
 from sim.services.service import EXPIRE, ServiceContext, refused, unknown_act
@@ -33,9 +33,7 @@ class ObjectStoreService:
 
     def __init__(self, dialect: ServerStatuses) -> None:
         self._dialect = dialect
-        self.capabilities = StoreCapabilities(
-            dialect=dialect.name, versions_repeat=dialect.versions is _VERSIONS_CONTENT, conditional_delete=True
-        )
+        self.capabilities = dialect.capabilities
         self._objects: dict[str, Stored] = {}
         # States by key, newest last, for stale reads: (since, state).
         self._states: dict[str, list[tuple[int, Stored | None]]] = {}
@@ -77,6 +75,8 @@ class ObjectStoreService:
 
     def _delete(self, request: Request, at_ns: int) -> Reply:
         condition, dialect = request.condition, self._dialect
+        if condition and not dialect.deletes_by_version:
+            return self.refuse(request, (HTTPStatus.NOT_IMPLEMENTED.value, "no delete by version"))
         present = self._objects.get(request.key)
         if present is None:
             status = dialect.delete_conditional_absent if condition else dialect.delete_absent

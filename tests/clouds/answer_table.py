@@ -27,15 +27,16 @@ ON_OBJECT: Final = (REPLACE, DELETE, READ)
 BODY: Final = b"record"
 ETAG: Final = '"5eb63bbb"'
 GENERATION: Final = "1700000000000001"
-_VERSIONS: Final = {"s3": ETAG, "gs": GENERATION, "az": ETAG}
+_VERSIONS: Final = {"s3": ETAG, "gs": GENERATION, "az": ETAG, "dynamodb": "5eb63bbb"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One answer to one kind of request, and its meaning.
 
-    scheme: of the cloud: s3, gs or az. asked: the kind of the request. answer: the bytes of the whole answer. outcome:
-    what it means. is_absent: it says that there is no object. version: that it names; "" for none.
+    scheme: of the cloud. asked: the kind of the request. answer: the bytes of the whole answer. outcome: what it means.
+    is_absent: it says that there is no object. version: that it names; "" for none. condition: the version that a
+    request for a replacement or a removal names.
     """
 
     scheme: str
@@ -45,6 +46,11 @@ class Row:
     outcome: Outcome
     is_absent: bool = False
     version: str = ""
+    condition: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.condition:
+            object.__setattr__(self, "condition", _VERSIONS[self.scheme])
 
     def __str__(self) -> str:
         return f"{self.scheme} {self.asked}: {self.title}"
@@ -84,8 +90,19 @@ def _az(status: int, code: str) -> bytes:
     return http(status, ("x-ms-error-code", code), ("Content-Type", "application/xml"), body=body.encode())
 
 
+def _dynamodb(status: int, code: str) -> bytes:
+    """An error of DynamoDB: JSON that names a code; an empty object for ""."""
+    error = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "Said"} if code else {}
+    return _table(status, error)
+
+
+def _table(status: int, told: object) -> bytes:
+    """An answer of DynamoDB, which is always JSON."""
+    return http(status, ("Content-Type", "application/x-amz-json-1.0"), body=json.dumps(told).encode())
+
+
 _O = Outcome
-_ERRORS: Final = {"s3": _s3, "gs": _gs, "az": _az}
+_ERRORS: Final = {"s3": _s3, "gs": _gs, "az": _az, "dynamodb": _dynamodb}
 
 _CODES: Final[tuple[tuple[str, tuple[str, ...], int, str, Outcome], ...]] = (
     # S3. A condition that does not hold, contention, throttling.
@@ -167,6 +184,49 @@ _CODES: Final[tuple[tuple[str, tuple[str, ...], int, str, Outcome], ...]] = (
     ("az", CHANGES, 413, "RequestBodyTooLarge", _O.REJECTED),
     ("az", CHANGES, 501, "", _O.REJECTED),
     ("az", ALL, 307, "", _O.REJECTED),
+    ("az", CHANGES, 409, "ContainerDisabled", _O.REJECTED),
+    ("az", ALL, 409, "PublicAccessNotPermitted", _O.REJECTED),
+    ("az", CHANGES, 409, "BlobImmutableDueToLegalHold", _O.REJECTED),
+    ("az", CHANGES, 409, "ResourceTypeMismatch", _O.REJECTED),
+    ("az", ALL, 401, "NoAuthenticationInformation", _O.REJECTED),
+    ("gs", ALL, 401, "required", _O.REJECTED),
+    ("s3", CHANGES, 404, "NoSuchUpload", _O.REJECTED),
+    ("az", CHANGES, 400, "NotImplemented", _O.REJECTED),
+    ("gs", CHANGES, 400, "NotImplemented", _O.REJECTED),
+    # DynamoDB answers nearly everything with 400. A read has no condition that could fail.
+    ("dynamodb", CHANGES, 400, "ConditionalCheckFailedException", _O.PRECONDITION_FAILED),
+    ("dynamodb", (READ,), 400, "ConditionalCheckFailedException", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 400, "TransactionConflictException", _O.CONFLICT),
+    ("dynamodb", ALL, 400, "ReplicatedWriteConflictException", _O.CONFLICT),
+    ("dynamodb", ALL, 400, "ProvisionedThroughputExceededException", _O.THROTTLED),
+    ("dynamodb", ALL, 400, "ThrottlingException", _O.THROTTLED),
+    ("dynamodb", ALL, 400, "RequestLimitExceeded", _O.THROTTLED),
+    ("dynamodb", ALL, 429, "", _O.THROTTLED),
+    ("dynamodb", ALL, 400, "RequestTimeout", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 400, "RequestTimeoutException", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 408, "", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 500, "InternalServerError", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 500, "", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 502, "", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 503, "ServiceUnavailable", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 503, "", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 504, "", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 302, "", _O.AMBIGUOUS),
+    ("dynamodb", ALL, 400, "ResourceNotFoundException", _O.REJECTED),
+    ("dynamodb", CHANGES, 400, "ItemCollectionSizeLimitExceededException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "ValidationException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "SerializationException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "AccessDeniedException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "ExpiredTokenException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "UnrecognizedClientException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "InvalidSignatureException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "IncompleteSignatureException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "MissingAuthenticationTokenException", _O.REJECTED),
+    ("dynamodb", ALL, 400, "", _O.REJECTED),
+    ("dynamodb", ALL, 403, "", _O.REJECTED),
+    ("dynamodb", ALL, 413, "", _O.REJECTED),
+    ("dynamodb", ALL, 418, "", _O.REJECTED),
+    ("dynamodb", ALL, 501, "", _O.REJECTED),
 )
 """Scheme, requests, status, the service's word, outcome. Neither absence nor a version is told by these answers."""
 
@@ -180,6 +240,7 @@ def rows() -> Iterator[Row]:
     yield from _successes()
     yield from _without_object()
     yield from _of_other_servers()
+    yield from _of_tables()
 
 
 def _successes() -> Iterator[Row]:
@@ -281,3 +342,22 @@ def _of_other_servers() -> Iterator[Row]:
     ):
         for scheme in ("s3", "gs", "az"):
             yield Row(scheme=scheme, asked=CREATE, title=title, answer=http(403, body=body), outcome=_O.REJECTED)
+
+
+def _of_tables() -> Iterator[Row]:
+    """What a table answers where nothing is wrong, and what no table says."""
+    for asked in CHANGES:
+        yield Row(scheme="dynamodb", asked=asked, title="200", answer=_table(200, {}), outcome=_O.APPLIED)
+    item = {"key": {"S": "k"}, "recordVersionNumber": {"S": "7"}, "lockref_version": {"S": "7"}}
+    bodies = {"lockref_body": {"B": "cmVjb3Jk"}, "bytes": {"B": "cmVjb3Jk"}}
+    yield Row(
+        scheme="dynamodb", asked=READ, title="200, an item", answer=_table(200, {"Item": item | bodies}),
+        outcome=_O.APPLIED, version="7",
+    )  # fmt: skip
+    for title, body in (("200, no item", {}), ("200, metrics alone", {"ConsumedCapacity": {"TableName": "t"}})):
+        yield Row(
+            scheme="dynamodb", asked=READ, title=title, answer=_table(200, body), outcome=_O.APPLIED, is_absent=True
+        )
+    page = http(200, ("Content-Type", "text/html"), body=b"<html>Log in</html>")
+    for asked in ALL:
+        yield Row(scheme="dynamodb", asked=asked, title="200, a web page", answer=page, outcome=_O.AMBIGUOUS)

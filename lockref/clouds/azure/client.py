@@ -32,7 +32,7 @@ from lockref.clouds.answers import (
 )
 from lockref.clouds.azure.account import find_account
 from lockref.clouds.azure.answers import read_answer
-from lockref.clouds.azure.facts import CAPABILITIES
+from lockref.clouds.azure.facts import STATUSES
 from lockref.clouds.azure.sdk import BODY_BYTES_MAX, NO_ANSWER, make_client, make_session
 from lockref.clouds.bounded_exchange import Exchange, bounded
 from lockref.clouds.http_session import explain_silence
@@ -85,7 +85,7 @@ class AzureStore:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return CAPABILITIES
+        return STATUSES.capabilities
 
     def read(self, key: str) -> ReadReply:
         blob = self._blob(key)
@@ -170,6 +170,18 @@ def _explain(error: Exception) -> str:
 
 def _garbage(exchange: Exchange) -> str:
     return f"{exchange.received}, which is no answer of Azure Blob Storage; the request may have taken effect"
+
+
+def open_store(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> AzureStore:
+    """See `Cloud`. Errors: ConfigError where no account or no credentials are found."""
+    return AzureStore(
+        container=address.container,
+        prefix=address.prefix,
+        account_host=address.account,
+        endpoint=address.endpoint,
+        request_timeout_ns=request_timeout_ns,
+        pool_size=pool_size,
+    )
 
 
 def create_container(address: StoreAddress, request_timeout_ns: int) -> None:

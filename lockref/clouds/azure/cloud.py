@@ -7,11 +7,17 @@ from typing import Final
 from urllib.parse import SplitResult
 
 from lockref.clouds.azure import answers, facts, requests
-from lockref.clouds.azure.account import CONNECTION_STRING, EMULATOR, blob_host, connection_string, find_account
-from lockref.clouds.cloud import Cloud, Signer
+from lockref.clouds.azure.account import (
+    CONNECTION_STRING,
+    EMULATOR,
+    blob_host,
+    connection_string,
+    find_account,
+    same_container,
+)
+from lockref.clouds.cloud import Cloud, on_use
 from lockref.errors import ConfigError
 from lockref.stores.address import StoreAddress, parse_options, parse_prefix, refuse_credentials
-from lockref.stores.port import ObjectStore
 
 
 def _parse(_uri: str, parts: SplitResult) -> StoreAddress:
@@ -36,51 +42,31 @@ def _parse(_uri: str, parts: SplitResult) -> StoreAddress:
     return StoreAddress(scheme=scheme, container=container, prefix=prefix, account=account, **options)
 
 
-def _open(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
-    from lockref.clouds.azure.client import AzureStore
-
-    return AzureStore(
-        container=address.container,
-        prefix=address.prefix,
-        account_host=address.account,
-        endpoint=address.endpoint,
-        request_timeout_ns=request_timeout_ns,
-        pool_size=pool_size,
-    )
-
-
-def _create_container(address: StoreAddress, request_timeout_ns: int) -> None:
-    from lockref.clouds.azure.client import create_container
-
-    create_container(address, request_timeout_ns)
-
-
 def _environment(address: StoreAddress, endpoint: str) -> dict[str, str]:
     account = find_account(host=address.account, endpoint=address.endpoint, environ=os.environ)
     return {CONNECTION_STRING: connection_string(account, endpoint)}
 
 
-def _signer(address: StoreAddress) -> Signer:
-    from lockref.clouds.azure.signing import AzureSigner
-
-    return AzureSigner(address)
-
+_CLIENT: Final = "lockref.clouds.azure.client"
 
 AZURE: Final = Cloud(
-    name="azure",
+    name=facts.STATUSES.name,
     forms=facts.FORMS,
     parse=_parse,
-    open_store=_open,
+    open_store=on_use(_CLIENT, "open_store"),
+    create_container=on_use(_CLIENT, "create_container"),
+    signer=on_use("lockref.clouds.azure.signing", "AzureSigner"),
     protocol=(requests, answers),
     traffic=(requests, answers),
     readable=facts.READABLE,
-    signer=_signer,
-    create_container=_create_container,
     refusal=answers.write_refusal,
     title=facts.SERVICE,
+    outcomes=facts.OUTCOMES,
     environment=_environment,
     local_path=f"/{EMULATOR}",
     statuses=facts.STATUSES,
     modes=facts.MODES,
     may_name_account=True,
+    same_container=same_container,
+    domains=facts.DOMAINS,
 )

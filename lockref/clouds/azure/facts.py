@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lockref.clouds.calls import BLOCKS, COPYING, WriteMode
+from lockref.clouds.calls import BLOCKS, COPYING, LEASE, WriteMode
 from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, ServerStatuses, StatusRow, Versions
 from lockref.clouds.traffic import Readable
 from lockref.stores.buckets import CHARS_MAX
-from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
 
 SERVICE: Final = "Azure Blob Storage"
-CAPABILITIES: Final = StoreCapabilities(dialect="azure", versions_repeat=False, conditional_delete=True)
 
 _FAILED = Outcome.PRECONDITION_FAILED
 _NEVER: Final = "it cannot be written as a lock object"
@@ -81,6 +79,9 @@ NAMES_ACCOUNT: Final = {name: "@" in form for name, form in FORMS.items()}
 OPTIONS: Final = ("endpoint",)
 """The options of a URI."""
 
+DOMAINS: Final = ("windows.net",)
+"""The service itself, see `Cloud`."""
+
 STATUSES: Final = ServerStatuses(name="azure", versions=Versions.UNIQUE, created=201, exists=409, deleted=202)
 
 REFUSAL_CODES: Final = {
@@ -100,6 +101,7 @@ will be.
 MODES: Final = (
     WriteMode(clause="C13", name=BLOCKS, can_race=True),
     WriteMode(clause="C14", name=COPYING),
+    WriteMode(clause="C25", name=LEASE),
 )
 
 READABLE: Final = Readable(

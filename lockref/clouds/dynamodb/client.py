@@ -10,9 +10,10 @@ import base64
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from lockref.clouds.aws import NO_ANSWER, aws_client, explain, status_and_code
 from lockref.clouds.bounded_exchange import bounded
@@ -36,9 +37,15 @@ from lockref.dynamodb.table import (
     version_of,
 )  # fmt: skip
 from lockref.errors import BackendUnavailable, ConfigError
+from lockref.grammar import is_json_object
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_S
 from lockref.words import Outcome
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+    from lockref.stores.address import StoreAddress
 
 _CREATING_PAUSE_NS: Final = 50_000_000
 """How long to wait between two looks at a table that is being made."""
@@ -88,6 +95,31 @@ class HashKey:
         return clause._replace(attribute=self.attributes[0]) if clause.attribute == KEY else clause
 
 
+def make_client(
+    *, endpoint: str, region: str, request_timeout_ns: int, pool_size: int, session: Session | None = None
+) -> Any:
+    """A client that sends each request once, and takes no success that is not DynamoDB's. See `aws_client`."""
+    client = aws_client(
+        "dynamodb",
+        endpoint=endpoint,
+        region=region,
+        request_timeout_ns=request_timeout_ns,
+        pool_size=pool_size,
+        session=session,
+    )
+    client.meta.events.register("after-call.dynamodb", _expect_json)
+    return client
+
+
+def _expect_json(http_response: Any, **_: object) -> None:
+    """Raise for a success that holds no object of JSON, such as the page of a proxy.
+
+    botocore makes an answer without attributes of it: a write that was applied, or an item that is not there.
+    """
+    if http_response.status_code < 300 and not is_json_object(http_response.content):
+        raise ResponseParserError("a success without JSON")
+
+
 class DynamoChannel:
     """A channel to one table.
 
@@ -116,8 +148,8 @@ class DynamoChannel:
         self._table = table
         self._naming = HashKey() if naming is None else naming
         self._request_timeout_ns = request_timeout_ns
-        self._made = made or aws_client(
-            "dynamodb", endpoint=endpoint, region=region, request_timeout_ns=request_timeout_ns, pool_size=pool_size
+        self._made = made or make_client(
+            endpoint=endpoint, region=region, request_timeout_ns=request_timeout_ns, pool_size=pool_size
         )
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
@@ -189,15 +221,15 @@ class DynamoChannel:
         """Raise ConfigError for a table with another key, BackendUnavailable where there is none or none answers."""
         with bounded(self._request_timeout_ns):
             try:
-                described = self._made.describe_table(TableName=self._table)["Table"]
+                described = self._made.describe_table(TableName=self._table).get("Table", {})
             except ClientError as error:
                 status, code = status_and_code(error)
                 told = reason_text(classify(OUTCOMES, status, code).why, status, code)
                 raise BackendUnavailable(f"table {self._table!r} cannot be used: {told}") from None
             except NO_ANSWER as error:
                 raise BackendUnavailable(f"table {self._table!r} does not answer: {explain(error)[1]}") from None
-        schema = {part["KeyType"]: part["AttributeName"] for part in described["KeySchema"]}
-        types = {each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]}
+        schema = {kind: name for name, kind in key_schema(described)}
+        types = attribute_types(described)
         wanted = dict(self._schema)
         if schema != wanted or any(types.get(name) != "S" for name in wanted.values()):
             found = ", ".join(f"{name} ({kind}, {types.get(name, '?')})" for kind, name in schema.items())
@@ -254,6 +286,45 @@ class DynamoChannel:
 
     def close(self) -> None:
         self._made.close()
+
+
+def key_schema(described: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The name and the kind of each key attribute of a table, as DynamoDB describes it; [] for none."""
+    return [(str(part.get("AttributeName")), str(part.get("KeyType"))) for part in described.get("KeySchema", ())]
+
+
+def attribute_types(described: Mapping[str, Any]) -> dict[str, str]:
+    """The type of each attribute that a table's description names."""
+    told = described.get("AttributeDefinitions", ())
+    return {str(each.get("AttributeName")): str(each.get("AttributeType")) for each in told}
+
+
+def open_channel(
+    address: StoreAddress, request_timeout_ns: int, pool_size: int, naming: Naming | None
+) -> DynamoChannel:
+    """See `Tables`. Errors: ConfigError for an AWS configuration that cannot be used."""
+    try:
+        return DynamoChannel(
+            address.container,
+            naming=naming,
+            endpoint=address.endpoint,
+            region=address.region,
+            request_timeout_ns=request_timeout_ns,
+            pool_size=pool_size,
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise ConfigError(f"the table {address} cannot be opened with this AWS configuration: {error}") from error
+
+
+def require_table(address: StoreAddress, request_timeout_ns: int, may_create: bool, naming: Naming | None) -> None:
+    """See `Tables`. Errors: ConfigError for a table with another key; BackendUnavailable for no table, or no answer."""
+    channel = open_channel(address, request_timeout_ns, 1, naming)
+    try:
+        if may_create:
+            channel.create_table()
+        channel.require_table()
+    finally:
+        channel.close()
 
 
 def _as_kept(item: Mapping[str, Any] | None) -> Item | None:

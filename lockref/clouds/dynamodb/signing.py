@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lockref.clouds.aws import NO_ANSWER, aws_client, aws_session, explain, status_and_code
+from lockref.clouds.aws import NO_ANSWER, aws_session, explain, signed_by, status_and_code
 from lockref.clouds.calls import HttpRequest, Place
+from lockref.clouds.dynamodb.client import attribute_types, key_schema, make_client
 from lockref.clouds.dynamodb.facts import OUTCOMES
 from lockref.clouds.statuses import classify, reason_text
 from lockref.errors import BackendUnavailable, ConfigError
@@ -32,8 +32,8 @@ class DynamoSigner:
         try:
             session = aws_session(address.endpoint)
             found = session.get_credentials()
-            client = aws_client(
-                "dynamodb", endpoint=address.endpoint, region=address.region, request_timeout_ns=_DESCRIBE_NS,
+            client = make_client(
+                endpoint=address.endpoint, region=address.region, request_timeout_ns=_DESCRIBE_NS,
                 pool_size=1, session=session,
             )  # fmt: skip
         except (BotoCoreError, ValueError) as error:
@@ -50,26 +50,21 @@ class DynamoSigner:
 
     def signed(self, request: HttpRequest) -> HttpRequest:
         """See `Signer`."""
-        headers = {name: value for name, value in request.headers.items() if name != "Content-Length"}
-        url = f"{self.place.origin}{request.target}"
-        ours = AWSRequest(method=request.method, url=url, data=request.body, headers=headers)
-        self._signer.add_auth(ours)
-        signed = {**dict(ours.headers.items()), "Content-Length": str(len(request.body))}
-        return HttpRequest(method=request.method, target=request.target, headers=signed, body=request.body)
+        return signed_by(self._signer, self.place.origin, request)
 
 
 def _key_of(client: Any, address: StoreAddress) -> str:
     """The name of the table's key attribute."""
     try:
-        described = client.describe_table(TableName=address.container)["Table"]
+        described = client.describe_table(TableName=address.container).get("Table", {})
     except ClientError as error:
         status, code = status_and_code(error)
         told = reason_text(classify(OUTCOMES, status, code).why, status, code)
         raise BackendUnavailable(f"{address} cannot be used: {told}") from None
     except NO_ANSWER as error:
         raise BackendUnavailable(f"{address} does not answer: {explain(error)[1]}") from None
-    types = {each["AttributeName"]: each["AttributeType"] for each in described["AttributeDefinitions"]}
-    keys = [str(part["AttributeName"]) for part in described["KeySchema"]]
+    types = attribute_types(described)
+    keys = [name for name, _kind in key_schema(described)]
     if len(keys) != 1 or types.get(keys[0]) != "S":
         shown = ", ".join(f"{name} ({types.get(name, '?')})" for name in keys)
         raise ConfigError(f"{address} has the key {shown}; the probe needs a table with one key attribute of type S")

@@ -27,7 +27,7 @@ from lockref.clouds.calls import (
     HttpReply,
     Place,
 )
-from lockref.clouds.gcs.facts import NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, REFUSAL_CODES, SERVICE
+from lockref.clouds.gcs.facts import CONDITIONS, NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, REFUSAL_CODES, SERVICE
 from lockref.clouds.gcs.requests import UPLOAD_PATH, metadata_state
 from lockref.clouds.http_reply import JSON, failed, http_reply
 from lockref.clouds.statuses import classify, error_code
@@ -153,11 +153,13 @@ def answer_to(place: Place, call: Call, reply: HttpReply) -> Answer:
     found = read_answer(question, reply.status, reply.headers, reply.body)
     entries: Entries = ()
     if call.verb in (LIST, VERSIONS):
-        items = json_object(reply.body).get("items") or []
+        items = json_object(reply.body).get("items")
         cut = len(place.prefix)
-        entries = tuple((str(each["name"])[cut:], str(each.get("generation", ""))) for each in items)
+        named = [each for each in items if isinstance(each, dict) and "name" in each] if isinstance(items, list) else []
+        entries = tuple((str(each["name"])[cut:], str(each.get("generation", ""))) for each in named)
     elif call.verb == VERSIONING:
-        is_on = bool((json_object(reply.body).get("versioning") or {}).get("enabled"))
+        told = json_object(reply.body).get("versioning")
+        is_on = isinstance(told, dict) and bool(told.get("enabled"))
         entries = (("status", "enabled" if is_on else ""),)
     return Answer.of(
         found,
@@ -171,7 +173,7 @@ def answer_to(place: Place, call: Call, reply: HttpReply) -> Answer:
 def reply_to(exchange: Exchange, request: ObjectRequest) -> ObjectReply:
     """The meaning of an answer as it passed on a wire."""
     question = replace(
-        question_of(exchange, request),
+        question_of(exchange, request, has_condition=bool(CONDITIONS & exchange.parameters.keys())),
         is_about_metadata=request.op is Op.READ and exchange.parameters.get("alt") != "media",
     )
     if UPLOAD_PATH.fullmatch(exchange.path):

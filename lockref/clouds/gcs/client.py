@@ -37,7 +37,8 @@ from lockref.clouds.answers import (
 )
 from lockref.clouds.bounded_exchange import Exchange, bounded
 from lockref.clouds.gcs.answers import read_answer
-from lockref.clouds.gcs.facts import CAPABILITIES
+from lockref.clouds.gcs.facts import STATUSES
+from lockref.clouds.gcs.signing import SCOPE, without_credentials
 from lockref.clouds.http_session import bound_connections, explain_silence
 from lockref.errors import BackendUnavailable
 from lockref.grammar import decimal
@@ -61,7 +62,6 @@ _NOT_UNDERSTOOD: Final = (requests.exceptions.JSONDecodeError, AttributeError, K
 
 ANONYMOUS_NOTE: Final = "no Google credentials are sent: the endpoint is not Google's own"
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _GENERATION_ABSENT: Final = 0
 _SUCCESS: Final = 200
 
@@ -93,7 +93,7 @@ def make_session(*, endpoint: str, pool_size: int) -> AuthorizedSession:
 
     Errors: google.auth's own where the cloud itself is meant and no credentials are found.
     """
-    credentials = _anonymous() if endpoint else google.auth.default(scopes=[_SCOPE])[0]
+    credentials = _anonymous() if endpoint else google.auth.default(scopes=[SCOPE])[0]
     # A refused anonymous request has nothing to refresh: its 401 must reach the table.
     refresh_on = () if endpoint else (requests.codes.unauthorized,)
     return _Session(credentials, refresh_on=refresh_on, is_local=is_loopback(endpoint), pool_size=pool_size)
@@ -152,7 +152,7 @@ class GcsStore:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return CAPABILITIES
+        return STATUSES.capabilities
 
     def read(self, key: str) -> ReadReply:
         check_key(key)
@@ -268,6 +268,20 @@ def _garbage(error: Exception, exchange: Exchange) -> str:
 def _no_answer(exchange: Exchange) -> str:
     told = exchange.received if exchange.status else "a success without a generation"
     return f"{told}, which is no answer of Google Cloud Storage; the request may have taken effect"
+
+
+def open_store(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> GcsStore:
+    """See `Cloud`. Errors: ConfigError where the cloud itself is meant and no credentials are found."""
+    try:
+        return GcsStore(
+            bucket=address.container,
+            prefix=address.prefix,
+            endpoint=address.endpoint,
+            request_timeout_ns=request_timeout_ns,
+            pool_size=pool_size,
+        )
+    except GoogleAuthError as error:
+        raise without_credentials(address, error) from error
 
 
 def create_container(address: StoreAddress, request_timeout_ns: int) -> None:

@@ -2,71 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
-from urllib.parse import SplitResult
 
-from lockref.clouds.cloud import Cloud, Signer
+from lockref.clouds.cloud import Cloud, on_use
 from lockref.clouds.gcs import answers, facts, requests
-from lockref.errors import ConfigError
-from lockref.stores.address import StoreAddress, parse_options, parse_prefix, refuse_credentials
-from lockref.stores.port import ObjectStore
+from lockref.stores.address import parse_bucket
 
-
-def _parse(uri: str, parts: SplitResult) -> StoreAddress:
-    bucket = parts.netloc
-    refuse_credentials(parts, facts.FORM)
-    if not bucket:
-        raise ConfigError(f"the store {uri!r} names no bucket; expected {facts.FORM}")
-    if fault := facts.bucket_fault(bucket):
-        raise ConfigError(f"the bucket {bucket!r} is not possible: {fault}; expected {facts.FORM}")
-    options = parse_options(parts, bucket=bucket, known=facts.OPTIONS)
-    return StoreAddress(scheme=parts.scheme, container=bucket, prefix=parse_prefix(parts, bucket), **options)
-
-
-def _open(address: StoreAddress, request_timeout_ns: int, pool_size: int) -> ObjectStore:
-    from google.auth.exceptions import GoogleAuthError
-
-    from lockref.clouds.gcs.client import GcsStore
-
-    try:
-        return GcsStore(
-            bucket=address.container,
-            prefix=address.prefix,
-            endpoint=address.endpoint,
-            request_timeout_ns=request_timeout_ns,
-            pool_size=pool_size,
-        )
-    except GoogleAuthError as error:
-        raise ConfigError(
-            f"the store {address} has no Google credentials ({type(error).__name__}); "
-            "set GOOGLE_APPLICATION_CREDENTIALS or add ?endpoint="
-        ) from error
-
-
-def _create_container(address: StoreAddress, request_timeout_ns: int) -> None:
-    from lockref.clouds.gcs.client import create_container
-
-    create_container(address, request_timeout_ns)
-
-
-def _signer(address: StoreAddress) -> Signer:
-    from lockref.clouds.gcs.signing import GcsSigner
-
-    return GcsSigner(address)
-
+_CLIENT: Final = "lockref.clouds.gcs.client"
 
 GCS: Final = Cloud(
-    name="gcs",
+    name=facts.STATUSES.name,
     forms={"gs": facts.FORM},
-    parse=_parse,
-    open_store=_open,
+    parse=partial(parse_bucket, form=facts.FORM, fault=facts.bucket_fault, known=facts.OPTIONS),
+    open_store=on_use(_CLIENT, "open_store"),
+    create_container=on_use(_CLIENT, "create_container"),
+    signer=on_use("lockref.clouds.gcs.signing", "GcsSigner"),
     protocol=(requests, answers),
     traffic=(requests, answers),
     readable=facts.READABLE,
-    signer=_signer,
-    create_container=_create_container,
     refusal=answers.write_refusal,
     title=facts.SERVICE,
+    outcomes=facts.OUTCOMES,
     statuses=facts.STATUSES,
     modes=facts.MODES,
+    domains=facts.DOMAINS,
 )

@@ -12,13 +12,11 @@ from lockref.clouds.calls import COPYING, MEDIA, RESUMABLE, WriteMode
 from lockref.clouds.statuses import OBJECT_STORES, ServerStatuses, StatusRow, Versions
 from lockref.clouds.traffic import Readable
 from lockref.stores.buckets import CHARS_MAX, common_fault
-from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
 
 SERVICE: Final = "Google Cloud Storage"
 NO_SUCH_OBJECT: Final = "noSuchObject"
 NO_SUCH_BUCKET: Final = "noSuchBucket"
-CAPABILITIES: Final = StoreCapabilities(dialect="gcs", versions_repeat=False, conditional_delete=True)
 
 OUTCOMES: Final[tuple[StatusRow, ...]] = (
     *OBJECT_STORES,
@@ -41,6 +39,13 @@ FORM: Final = "gs://BUCKET[/PREFIX][?endpoint=http://HOST:PORT]"
 OPTIONS: Final = ("endpoint",)
 """The options of a URI."""
 
+DOMAINS: Final = ("googleapis.com",)
+"""The service itself, see `Cloud`."""
+
+UNEQUAL: Final = frozenset({"ifGenerationNotMatch", "ifMetagenerationNotMatch"})
+CONDITIONS: Final = UNEQUAL | {"ifGenerationMatch", "ifMetagenerationMatch"}
+"""The parameters of a query that are conditions, and those of them that name a version to be avoided."""
+
 STATUSES: Final = ServerStatuses(name="gcs", versions=Versions.RISING)
 
 REFUSAL_CODES: Final = {403: "forbidden", 409: "conflict", 412: "conditionNotMet", 429: "rateLimitExceeded"}
@@ -55,7 +60,7 @@ MODES: Final = (
 READABLE: Final = Readable(
     headers=frozenset({"x-goog-generation", "x-goog-if-generation-match", "x-goog-metageneration"}),
     parameters=frozenset({"alt", "generation", "ifGenerationMatch", "ifMetagenerationMatch", "name", "uploadType"}),
-    named_parameters=frozenset({"ifGenerationNotMatch", "ifMetagenerationNotMatch", "upload_id"}),
+    named_parameters=UNEQUAL | {"upload_id"},
 )
 """What may be read in foreign traffic. The id of an upload is a capability."""
 

@@ -35,7 +35,8 @@ from lockref.clouds.calls import (
     Inexpressible,
     Place,
 )  # fmt: skip
-from lockref.clouds.traffic import Exchange, ObjectRequest, State, content_of, understood
+from lockref.clouds.gcs.facts import UNEQUAL
+from lockref.clouds.traffic import ANY_OTHER_VERSION, Exchange, ObjectRequest, State, content_of, understood
 from lockref.grammar import json_object
 from lockref.words import IF_ABSENT, Op
 
@@ -131,7 +132,8 @@ def _related(name: str, body: bytes) -> tuple[str, bytes]:
 
 def read_request(exchange: Exchange, _bucket: str, /) -> ObjectRequest:
     """The meaning of a request. A resumable upload spans several requests: it is seen where it begins, not followed."""
-    return understood(exchange, _read(exchange))
+    odd = ANY_OTHER_VERSION if UNEQUAL & exchange.parameters.keys() else ""
+    return understood(exchange, _read(exchange), odd=odd)
 
 
 def _read(exchange: Exchange) -> ObjectRequest:

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from lockref.stores.address import StoreAddress
 
 _GOOGLE: Final = "https://storage.googleapis.com"
-_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
+SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
+
+
+def without_credentials(address: StoreAddress, error: GoogleAuthError) -> ConfigError:
+    """The error of a store at Google's own service for which no credentials are found."""
+    return ConfigError(
+        f"the store {address} has no Google credentials ({type(error).__name__}); "
+        "set GOOGLE_APPLICATION_CREDENTIALS or add ?endpoint="
+    )
 
 
 class GcsSigner:
@@ -28,12 +36,9 @@ class GcsSigner:
         self._credentials: Any = None
         if not address.endpoint:
             try:
-                self._credentials = google.auth.default(scopes=[_SCOPE])[0]
+                self._credentials = google.auth.default(scopes=[SCOPE])[0]
             except GoogleAuthError as error:
-                raise ConfigError(
-                    f"the store {address} has no Google credentials ({type(error).__name__}); "
-                    "set GOOGLE_APPLICATION_CREDENTIALS or add ?endpoint="
-                ) from error
+                raise without_credentials(address, error) from error
         self.place = Place(origin=address.endpoint or _GOOGLE, container=address.container, prefix=address.key_prefix)
 
     def signed(self, request: HttpRequest) -> HttpRequest:

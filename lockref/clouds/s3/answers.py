@@ -1,10 +1,10 @@
-"""The answers of S3, read from their bytes. Nothing is sent here."""
+"""The answers of S3 in one dialect, read from their bytes and written. Nothing is sent here."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypedDict
 from xml.etree import ElementTree
 
@@ -23,7 +23,7 @@ from lockref.clouds.calls import (
     Place,
 )
 from lockref.clouds.http_reply import XML, failed, http_reply, xml_error
-from lockref.clouds.s3.facts import BODILESS_404, OUTCOMES, REFUSAL_CODES, SERVICE, STATUS_OF
+from lockref.clouds.s3.facts import AMAZON, BODILESS_404, Dialect
 from lockref.clouds.s3.requests import COMPLETION_VERB, COPY_VERB, DELETION_VERB, plain_etag
 from lockref.clouds.statuses import classify, error_code, reason_text
 from lockref.clouds.traffic import (
@@ -54,73 +54,111 @@ class _Details(TypedDict, total=False):
     entries: Entries
 
 
-def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
-    """The meaning of an answer. headers: by their names in lower case. body: an error needs its first bytes only."""
-    code = error_code(body) if status >= 300 else ""
-    if status == _NOT_FOUND and not body:
-        code = BODILESS_404
-    if status == _SUCCESS and question.has_status_inside:
-        status, code = error_inside(body) or (status, code)
-    version = headers.get("etag", "")
-    if question.has_status_inside and (shown := _ETAG.search(body)):
-        version = shown[1].decode("latin-1").replace("&quot;", '"')
-    return meaning_of(question, status, code=code, version=version)
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of one dialect of S3."""
 
+    dialect: Dialect = AMAZON
 
-def meaning_of(question: Question, status: int, *, code: str = "", version: str = "") -> Answered:
-    """The meaning of an answer whose parts are known. code: `BODILESS_404` for a 404 that has no body."""
-    if code == BODILESS_404 and question.asked is Asked.OTHER:
-        code = ""
-    row = classify(OUTCOMES, status, code)
-    return decide(row, question, status=status, code=code, version=version, service=SERVICE)
+    def read_answer(self, question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
+        """The meaning of an answer. headers: by their names in lower case. an error needs few bytes of its body."""
+        code = error_code(body) if status >= 300 else ""
+        if status == _NOT_FOUND and not body:
+            code = BODILESS_404
+        if status == _SUCCESS and question.has_status_inside:
+            status, code = self.error_inside(body) or (status, code)
+        version = headers.get("etag", "")
+        if question.has_status_inside and (shown := _ETAG.search(body)):
+            version = shown[1].decode("latin-1").replace("&quot;", '"')
+        return self.meaning_of(question, status, code=code, version=version)
 
+    def meaning_of(self, question: Question, status: int, *, code: str = "", version: str = "") -> Answered:
+        """The meaning of an answer whose parts are known. code: `BODILESS_404` for a 404 that has no body."""
+        if code == BODILESS_404 and question.asked is Asked.OTHER:
+            code = ""
+        row = classify(self.dialect.outcomes, status, code)
+        return decide(row, question, status=status, code=code, version=version, service=self.dialect.title)
 
-def error_inside(body: bytes) -> tuple[int, str] | None:
-    """The status and the code of an error in the body of a 200; None if the body is no error.
+    def error_inside(self, body: bytes) -> tuple[int, str] | None:
+        """The status and the code of an error in the body of a 200; None if the body is no error.
 
-    A copy, the completion of an upload and a deletion of several objects may answer 200 and fail, so the body decides
-    (aws-sdk-java-v2#6023).
-    """
-    if not _ERROR.match(body):
-        return None
-    code = error_code(body)
-    return status_of(code), code
+        A copy, the completion of an upload and a deletion of several objects may answer 200 and fail, so the body
+        decides (aws-sdk-java-v2#6023).
+        """
+        if not _ERROR.match(body):
+            return None
+        code = error_code(body)
+        return self.status_of(code), code
 
+    def status_of(self, code: str) -> int:
+        """The status of an error that has a code alone; 500, which is ambiguous, for an unknown code."""
+        return self.dialect.status_of.get(code, 500)
 
-def status_of(code: str) -> int:
-    """The status of an error that has a code alone; 500, which is ambiguous, for an unknown code."""
-    return STATUS_OF.get(code, 500)
+    def write_answer(self, question: Question, answered: Answered, *, body: bytes = b"") -> bytes:
+        """The bytes of an answer with this meaning, such that `read_answer` reads it back.
 
+        answered: status, code, version, and for an error `why`, which becomes its message.
+        body: of an object that is read.
+        """
+        if answered.status // 100 == 2:
+            headers = (("ETag", answered.version),) if answered.version else ()
+            return http_reply(answered.status, *headers, body=body if question.asked is Asked.READ else b"")
+        if answered.code in ("", BODILESS_404):
+            return http_reply(answered.status)
+        return http_reply(answered.status, ("Content-Type", XML), body=xml_error(answered.code, answered.why))
 
-def write_answer(question: Question, answered: Answered, *, body: bytes = b"") -> bytes:
-    """The bytes of an answer with this meaning, such that `read_answer` reads it back.
+    def write_refusal(self, status: int, reason: str) -> bytes:
+        """The refusal with this status that a fault may send. reason: for people."""
+        code = self.dialect.refusal_codes.get(status, "InternalError")
+        return self.write_answer(SOMETHING_ELSE, failed(code, status, reason))
 
-    answered: status, code, version, and for an error `why`, which becomes its message. body: of an object that is read.
-    """
-    if answered.status // 100 == 2:
-        headers = (("ETag", answered.version),) if answered.version else ()
-        return http_reply(answered.status, *headers, body=body if question.asked is Asked.READ else b"")
-    if answered.code in ("", BODILESS_404):
-        return http_reply(answered.status)
-    return http_reply(answered.status, ("Content-Type", XML), body=xml_error(answered.code, answered.why))
+    def answer_to(self, place: Place, call: Call, reply: HttpReply) -> Answer:
+        """The answer to a call of ours. A listing is told without the place's prefix."""
+        found = self.read_answer(call.question, reply.status, reply.headers, reply.body)
+        details: _Details = {}
+        if found.outcome is Outcome.APPLIED and call.verb in _LISTED:
+            root = parsed(reply.body)
+            if root is None:
+                found = silence(Outcome.AMBIGUOUS, "a success that cannot be read", status=reply.status)
+            else:
+                details = _details(root, call.verb, cut=len(place.prefix))
+        return Answer.of(found, status=reply.status, body=reply.body if call.verb == READ else None, **details)
 
+    def reply_to(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
+        """The meaning of an answer as it passed on a wire."""
+        question = question_of(
+            exchange, request, has_status_inside=request.verb in (COMPLETION_VERB, COPY_VERB, DELETION_VERB)
+        )
+        found = self.read_answer(question, exchange.status, exchange.answer_headers, error_body(exchange))
+        if found.outcome is Outcome.REJECTED:
+            # Of a refusal the words of our table are told, and no word of the server's.
+            found = replace(found, code="")
+        state = shown_bytes(exchange) if request.op is Op.READ else None
+        reply = object_reply(found, version=plain_etag(found.version), state=state)
+        if request.keys and found.outcome is Outcome.APPLIED:
+            return replace(reply, exceptions=self._kept_objects(request.keys, exchange.answer.kept))
+        return reply
 
-def write_refusal(status: int, reason: str) -> bytes:
-    """The refusal with this status that a fault may send. reason: for people."""
-    return write_answer(SOMETHING_ELSE, failed(REFUSAL_CODES.get(status, "InternalError"), status, reason))
+    def _kept_objects(self, keys: Sequence[str], body: bytes) -> dict[str, ObjectReply]:
+        """The objects of a request for several deletions that were not deleted, or perhaps not, by the answer's words.
 
-
-def answer_to(place: Place, call: Call, reply: HttpReply) -> Answer:
-    """The answer to a call of ours. A listing is told without the place's prefix."""
-    found = read_answer(call.question, reply.status, reply.headers, reply.body)
-    details: _Details = {}
-    if found.outcome is Outcome.APPLIED and call.verb in _LISTED:
-        root = parsed(reply.body)
+        The answer to a quiet request names errors alone, so an object that is not named is gone.
+        """
+        root = parsed(body) if keys and body else None
         if root is None:
-            found = silence(Outcome.AMBIGUOUS, "a success that cannot be read", status=reply.status)
-        else:
-            details = _details(root, call.verb, cut=len(place.prefix))
-    return Answer.of(found, status=reply.status, body=reply.body if call.verb == READ else None, **details)
+            # An unreadable answer leaves open which objects were deleted.
+            unclear = ObjectReply(outcome=Outcome.AMBIGUOUS, reason="an answer that cannot be read")
+            return dict.fromkeys(keys, unclear) if body else {}
+        kept = {}
+        for error in (element for element in root.iter() if local_name(element) == "Error"):
+            said = {local_name(child): child.text or "" for child in error}
+            code = said.get("Code", "")
+            status = self.status_of(code)
+            row = classify(self.dialect.outcomes, status, code)
+            named = [key for key in keys if key.partition("/")[2] == said.get("Key")]
+            reply = ObjectReply(outcome=row.outcome, is_absent=row.missing, reason=reason_text(row.why, status, code))
+            kept.update(dict.fromkeys(named, reply))
+        return kept
 
 
 def _details(root: ElementTree.Element, verb: str, *, cut: int) -> _Details:
@@ -136,43 +174,3 @@ def _details(root: ElementTree.Element, verb: str, *, cut: int) -> _Details:
     wanted, told = kinds[verb]
     found = [child for child in root if local_name(child) in wanted]
     return {"entries": tuple((text_inside(each, "Key")[cut:], text_inside(each, told)) for each in found)}
-
-
-def reply_to(exchange: Exchange, request: ObjectRequest) -> ObjectReply:
-    """The meaning of an answer as it passed on a wire."""
-    question = question_of(
-        exchange, request, has_status_inside=request.verb in (COMPLETION_VERB, COPY_VERB, DELETION_VERB)
-    )
-    found = read_answer(question, exchange.status, exchange.answer_headers, error_body(exchange))
-    if found.outcome is Outcome.REJECTED:
-        # Of a refusal the words of our table are told, and no word of the server's.
-        found = replace(found, code="")
-    state = shown_bytes(exchange) if request.op is Op.READ else None
-    reply = object_reply(found, version=plain_etag(found.version), state=state)
-    if request.keys and found.outcome is Outcome.APPLIED:
-        return replace(reply, exceptions=_kept_objects(request.keys, exchange.answer.kept))
-    return reply
-
-
-def _kept_objects(keys: Sequence[str], body: bytes) -> dict[str, ObjectReply]:
-    """The objects of a request for several deletions that were not deleted, or perhaps not, by what the answer says.
-
-    The answer to a quiet request names errors alone, so an object that is not named is gone.
-    """
-    root = parsed(body) if keys and body else None
-    if root is None:
-        # An unreadable answer leaves open which objects were deleted.
-        unclear = ObjectReply(outcome=Outcome.AMBIGUOUS, reason="an answer that cannot be read")
-        return dict.fromkeys(keys, unclear) if body else {}
-    kept = {}
-    for error in (element for element in root.iter() if local_name(element) == "Error"):
-        said = {local_name(child): child.text or "" for child in error}
-        code = said.get("Code", "")
-        status = status_of(code)
-        row = classify(OUTCOMES, status, code)
-        named = [key for key in keys if key.partition("/")[2] == said.get("Key")]
-        reply = ObjectReply(
-            outcome=row.outcome, is_absent=row.missing, reason=reason_text(row.why, status_of(code), code)
-        )
-        kept.update(dict.fromkeys(named, reply))
-    return kept

@@ -19,7 +19,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
 from boto3.session import Session
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.handlers import add_expect_header
 
 from lockref.clouds.answers import (
@@ -34,9 +34,9 @@ from lockref.clouds.answers import (
 )
 from lockref.clouds.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, explain, is_dummy, status_and_code
 from lockref.clouds.bounded_exchange import Exchange, bounded
-from lockref.clouds.s3.answers import meaning_of
-from lockref.clouds.s3.facts import CAPABILITIES
-from lockref.errors import BackendUnavailable
+from lockref.clouds.s3.answers import Answers
+from lockref.clouds.s3.facts import AMAZON, SCHEME, Dialect
+from lockref.errors import BackendUnavailable, ConfigError
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
 from lockref.words import Outcome
@@ -80,6 +80,7 @@ class S3Store:
 
     request_timeout_ns: bounds each request as a whole, from connecting to the last byte of the reply.
     endpoint: `http://host:port` of another server than Amazon's.
+    dialect: what the server's answers mean.
     credentials_note: what a user must be told about the credentials; "" for nothing.
     client: for tests: a client to use instead of making one.
     """
@@ -93,10 +94,12 @@ class S3Store:
         region: str = "",
         request_timeout_ns: int,
         pool_size: int = 10,
+        dialect: Dialect = AMAZON,
         client: S3Client | None = None,
     ) -> None:
         self._bucket = bucket
-        self.place = StorePlace(cloud="s3", container=bucket, prefix=prefix)
+        self._answers = Answers(dialect)
+        self.place = StorePlace(cloud=SCHEME, container=bucket, prefix=prefix)
         self._prefix = f"{prefix}/" if prefix else ""
         self._request_timeout_ns = request_timeout_ns
         session = aws_session(endpoint) if client is None else None
@@ -111,7 +114,7 @@ class S3Store:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return CAPABILITIES
+        return self._answers.dialect.statuses.capabilities
 
     def read(self, key: str) -> ReadReply:
         check_key(key)
@@ -123,10 +126,10 @@ class S3Store:
                     body = stream.read()
         except ClientError as error:
             status, code = status_and_code(error)
-            return read_reply(meaning_of(A_READ, status, code=code), body)
+            return read_reply(self._answers.meaning_of(A_READ, status, code=code), body)
         except NO_ANSWER as error:
             return read_reply(silence(*explain(error)), body)
-        return read_reply(_applied(A_READ, answer, exchange), body)
+        return read_reply(self._applied(A_READ, answer, exchange), body)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
         return self._put(key, body, {"IfNoneMatch": "*"})
@@ -169,38 +172,54 @@ class S3Store:
             try:
                 answer = send()
             except ClientError as error:
-                return write_reply(_refused(question, error, exchange))
+                return write_reply(self._refused(question, error, exchange))
             except NO_ANSWER as error:
                 return write_reply(silence(*explain(error)))
-        return write_reply(_applied(question, answer, exchange))
+        return write_reply(self._applied(question, answer, exchange))
 
+    def _applied(self, question: Question, answer: Any, exchange: Exchange) -> Answered:
+        """The meaning of a success, with a reason that names the reply where the ETag is missing."""
+        status = answer["ResponseMetadata"]["HTTPStatusCode"]
+        found = self._answers.meaning_of(question, status, version=answer.get("ETag") or "")
+        if found.outcome is Outcome.APPLIED:
+            return found
+        told = exchange.received if exchange.status else status
+        return silence(
+            found.outcome, f"{told}, without an ETag: does {self._answers.dialect.title} answer there?", status=status
+        )
 
-def _applied(question: Question, answer: Any, exchange: Exchange) -> Answered:
-    """The meaning of a success, with a reason that names the reply where the ETag is missing."""
-    status = answer["ResponseMetadata"]["HTTPStatusCode"]
-    found = meaning_of(question, status, version=answer.get("ETag") or "")
-    if found.outcome is Outcome.APPLIED:
-        return found
-    told = exchange.received if exchange.status else status
-    return silence(found.outcome, f"{told}, without an ETag: does S3 answer there?", status=status)
+    def _refused(self, question: Question, error: ClientError, exchange: Exchange) -> Answered:
+        """The meaning of an error for a write.
 
-
-def _refused(question: Question, error: ClientError, exchange: Exchange) -> Answered:
-    """The meaning of an error for a write.
-
-    botocore reports 500 for a success whose body it does not know. So the status that was on the wire is asked first.
-    """
-    status, code = status_and_code(error)
-    if not exchange.is_success:
-        return meaning_of(question, status, code=code)
-    named = f" ({code})" if code and not code.isdecimal() else ""
-    reason = f"{exchange.received}, which is no answer of S3 to a write{named}; the request may have taken effect"
-    return silence(Outcome.AMBIGUOUS, reason, status=exchange.status)
+        botocore reports 500 for a success whose body it does not know. So the status on the wire is asked first.
+        """
+        status, code = status_and_code(error)
+        if not exchange.is_success:
+            return self._answers.meaning_of(question, status, code=code)
+        named = f" ({code})" if code and not code.isdecimal() else ""
+        told = f"{exchange.received}, which is no answer of {self._answers.dialect.title} to a write{named}"
+        return silence(Outcome.AMBIGUOUS, f"{told}; the request may have taken effect", status=exchange.status)
 
 
 def _typed(condition: dict[str, str]) -> dict[str, Any]:
     """The stubs cannot see that a condition's keys are parameters of the call."""
     return cast("dict[str, Any]", condition)
+
+
+def open_store(address: StoreAddress, request_timeout_ns: int, pool_size: int, dialect: Dialect) -> S3Store:
+    """See `Cloud`. Errors: ConfigError for an AWS configuration that cannot be used."""
+    try:
+        return S3Store(
+            bucket=address.container,
+            prefix=address.prefix,
+            endpoint=address.endpoint,
+            region=address.region,
+            request_timeout_ns=request_timeout_ns,
+            pool_size=pool_size,
+            dialect=dialect,
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise ConfigError(f"the store {address} cannot be opened with this AWS configuration: {error}") from error
 
 
 def create_container(address: StoreAddress, request_timeout_ns: int) -> None:

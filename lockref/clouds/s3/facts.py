@@ -1,22 +1,25 @@
 """What is known of S3: what its versions are, and the meaning of each of its answers.
 
+Other servers speak S3, too. One whose answers have the same meanings needs nothing here. A `Dialect` tells what another
+one says otherwise, and gets a scheme of its own: see docs/adding-a-cloud.md.
+
 Source: Amazon's "Error responses" and "Conditional writes"; conditional-writes.md, section 1.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from lockref.clouds.calls import COPYING, MULTIPART, WriteMode
 from lockref.clouds.statuses import OBJECT_STORES, TOO_MANY, ServerStatuses, StatusRow, Versions
 from lockref.clouds.traffic import Readable
 from lockref.stores.buckets import CHARS_MAX, common_fault
-from lockref.stores.port import StoreCapabilities
 from lockref.words import Outcome
 
-SERVICE: Final = "S3"
-CAPABILITIES: Final = StoreCapabilities(dialect="s3", versions_repeat=True, conditional_delete=True)
+SCHEME: Final = "s3"
 
 BODILESS_404: Final = "404"
 """The code of a 404 without a body, which names none."""
@@ -56,7 +59,7 @@ OUTCOMES: Final[tuple[StatusRow, ...]] = (
 )
 """Every answer of S3 (conditional-writes.md, section 1) and what it means for a write."""
 
-STATUS_OF: Final = {
+STATUS_OF: Final[Mapping[str, int]] = {
     "AccessDenied": 403,
     "ConditionalRequestConflict": 409,
     "NoSuchKey": 404,
@@ -64,15 +67,18 @@ STATUS_OF: Final = {
 }
 """The status for an error code that comes inside the body of a 200. Any other code there counts as 500: ambiguous."""
 
-FORM: Final = "s3://BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION]"
+_FORM: Final = "BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION]"
 OPTIONS: Final = ("endpoint", "region")
 """The options of a URI."""
 
+DOMAINS: Final = ("amazonaws.com", "amazonaws.com.cn")
+"""The service itself, see `Cloud`."""
+
 STATUSES: Final = ServerStatuses(
-    name="s3", versions=Versions.CONTENT, absent=404, delete_absent=204, tells_absence=True
+    name="s3", versions=Versions.CONTENT, absent=404, delete_absent=204, unknown_condition=501, tells_absence=True
 )
 
-REFUSAL_CODES: Final = {
+REFUSAL_CODES: Final[Mapping[int, str]] = {
     403: "AccessDenied",
     409: "ConditionalRequestConflict",
     412: "PreconditionFailed",
@@ -83,6 +89,34 @@ REFUSAL_CODES: Final = {
 }
 """By status, the code of a refusal that a fault may send: with it, a client reads what `statuses.outcome_of` says. So a
 503 has no `SlowDown` beside it, which says that nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The answers of one server that speaks S3. What is left out is Amazon's.
+
+    scheme: of its URIs, `s3+NAME`. title: for people. statuses: with which it answers, and under which name scenarios
+        know it.
+    outcomes: the meanings of statuses and codes. Rows of its own stand before `OUTCOMES`: of two that fit equally well,
+        the first decides.
+    status_of: the status for a code of its own inside the body of a 200, see `STATUS_OF`.
+    refusal_codes: by status, the code of a refusal that a fault may send, see `REFUSAL_CODES`.
+    """
+
+    scheme: str
+    title: str
+    statuses: ServerStatuses
+    outcomes: tuple[StatusRow, ...] = OUTCOMES
+    status_of: Mapping[str, int] = field(default_factory=lambda: STATUS_OF)
+    refusal_codes: Mapping[int, str] = field(default_factory=lambda: REFUSAL_CODES)
+
+    @property
+    def form(self) -> str:
+        """How a URI is written, for people."""
+        return f"{self.scheme}://{_FORM}"
+
+
+AMAZON: Final = Dialect(scheme=SCHEME, title="S3", statuses=STATUSES)
 
 MODES: Final = (
     WriteMode(clause="C13", name=MULTIPART, can_race=True),

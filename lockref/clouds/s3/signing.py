@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError
 
-from lockref.clouds.aws import aws_client, aws_session
+from lockref.clouds.aws import aws_client, aws_session, signed_by
 from lockref.clouds.calls import HttpRequest, Place
 from lockref.errors import ConfigError
 
@@ -43,10 +42,4 @@ class S3Signer:
 
     def signed(self, request: HttpRequest) -> HttpRequest:
         """See `Signer`."""
-        # The length is no part of what botocore signs, and follows the signature.
-        headers = {name: value for name, value in request.headers.items() if name != "Content-Length"}
-        url = f"{self.place.origin}{request.target}"
-        ours = AWSRequest(method=request.method, url=url, data=request.body, headers=headers)
-        self._signer.add_auth(ours)
-        signed = {**dict(ours.headers.items()), "Content-Length": str(len(request.body))}
-        return HttpRequest(method=request.method, target=request.target, headers=signed, body=request.body)
+        return signed_by(self._signer, self.place.origin, request)

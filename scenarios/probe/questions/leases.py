@@ -6,6 +6,7 @@ from typing import Final
 
 from lockref.clouds.calls import LEASE, PUT, Answer, Call
 from scenarios.probe.findings import Finding
+from scenarios.probe.questions.modes import modes_of
 from scenarios.probe.session import Session, Unanswered
 
 RACERS: Final = 8
@@ -16,7 +17,7 @@ _SECONDS: Final = "15"
 
 def lease(session: Session, finding: Finding, end_ns: int) -> None:
     """Acquire in a race; write without it; break it, write, and renew the former one."""
-    if session.store.dialect.name != "azure":
+    if not modes_of(session, finding.condition.clause):
         finding.has_no("there are no leases on objects")
         return
     for number in range(ROUNDS):

@@ -5,7 +5,7 @@ A store that ignores a condition here needs no race to be found out.
 
 from __future__ import annotations
 
-from lockref.clouds.calls import ANYTHING, DELETE, PUT, Call, Inexpressible
+from lockref.clouds.calls import ANYTHING, DELETE, PUT, Answer, Call, Inexpressible
 from lockref.words import Outcome
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import Session, Unanswered, refused, wrong_after
@@ -184,8 +184,7 @@ def wildcards(session: Session, finding: Finding) -> None:
         except Inexpressible:
             return
         finding.saw(any_version, answer, note="a replacement of any version of a present object")
-        if session.store.dialect.name == "s3" and answer.status != 501:
-            finding.note(finding.deviations, f"If-Match: * on a present object: answered {answer.words}, expected 501")
+        _expect_unknown(session, finding, answer, words="If-Match: * on a present object")
         return
     if not finding.kept and not finding.unsafe:
         finding.has_no("no such conditions")
@@ -203,9 +202,15 @@ def _must_not_pass(session: Session, finding: Finding, call: Call, *, words: str
         finding.note(finding.unsafe, wrong)
     else:
         finding.kept += 1
-        if session.store.dialect.name == "s3" and answer.status != 501:
-            finding.note(finding.deviations, f"{words}: answered {answer.words}, expected 501")
+        _expect_unknown(session, finding, answer, words=words)
     return True
+
+
+def _expect_unknown(session: Session, finding: Finding, answer: Answer, *, words: str) -> None:
+    """Note an answer other than the one that the service has for conditions that it does not know."""
+    expected = session.store.dialect.statuses.unknown_condition
+    if expected and answer.status != expected:
+        finding.note(finding.deviations, f"{words}: answered {answer.words}, expected {expected}")
 
 
 def quoting(session: Session, finding: Finding) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote
@@ -19,21 +20,9 @@ from lockref.clouds.uri import CLOUDS
 from scenarios.injection.http_messages import BODILESS_STATUSES, INTERIM, BadMessage, BodyEnd, body_end, status_of
 from scenarios.wire.reading.framing import Framing, Messages
 
-_KINDS: Final = [cloud.readable for cloud in CLOUDS.values()]
-
-HEADERS_KEPT: Final = HEADERS_READ.union(*(kind.headers for kind in _KINDS))
-"""The only headers that leave this module."""
-
-PARAMETERS_KEPT: Final = frozenset[str]().union(*(kind.parameters for kind in _KINDS))
-"""The only query parameters whose values leave this module."""
-
-PARAMETERS_NAMED: Final = PARAMETERS_KEPT.union(*(kind.named_parameters for kind in _KINDS))
-"""The query parameters whose presence is noted."""
-
 _TEXT_CHARS_MAX: Final = 1024
 _REQUEST: Final = re.compile(rb"([A-Z]+) ([^ \r\n]+) HTTP/1\.[01]\r\n")
 _ABSOLUTE: Final = re.compile(r"https?://([^/?]*)")
-_KEPT: Final = {name.encode(): name for name in HEADERS_KEPT}
 
 
 @dataclass(slots=True)
@@ -45,7 +34,20 @@ class _Fields:
     host: str
 
 
-def _fields(raw: bytes) -> _Fields:
+class _Kept:
+    """What may be kept of traffic, whichever cloud's it is. Nothing else leaves this module.
+
+    headers: by their names as bytes. parameters: of a query, with their values. named: whose presence is noted.
+    """
+
+    def __init__(self) -> None:
+        kinds = [cloud.readable for cloud in CLOUDS.values()]
+        self.headers = {name.encode(): name for name in HEADERS_READ.union(*(kind.headers for kind in kinds))}
+        self.parameters = frozenset[str]().union(*(kind.parameters for kind in kinds))
+        self.named = self.parameters.union(*(kind.named_parameters for kind in kinds))
+
+
+def _fields(raw: bytes, headers: Mapping[bytes, str]) -> _Fields:
     """Raises BadMessage for a head that does not tell one end of its body."""
     end = body_end(raw)
     kept: dict[str, str] = {}
@@ -55,16 +57,16 @@ def _fields(raw: bytes) -> _Fields:
         name = name.lower()
         if name == b"host":
             host = value.strip().decode("latin-1")
-        elif name in _KEPT:
-            kept[_KEPT[name]] = value.strip().decode("latin-1")[:_TEXT_CHARS_MAX]
+        elif name in headers:
+            kept[headers[name]] = value.strip().decode("latin-1")[:_TEXT_CHARS_MAX]
     return _Fields(kept, end, host)
 
 
-def _kept_parameters(query: str) -> dict[str, str]:
+def _parameters(query: str, kept: _Kept) -> dict[str, str]:
     return {
-        name: value[:_TEXT_CHARS_MAX] if name in PARAMETERS_KEPT else ""
+        name: value[:_TEXT_CHARS_MAX] if name in kept.parameters else ""
         for name, value in parse_qsl(query, keep_blank_values=True)
-        if name in PARAMETERS_NAMED
+        if name in kept.named
     }
 
 
@@ -79,6 +81,7 @@ class Conversation:
     def __init__(self) -> None:
         self._requests = Messages(self._request, self._asked, self._request_end)
         self._answers = Messages(self._answer, self._answered, self._answer_end)
+        self._kept = _Kept()
         self._at_ns = 0
         self.client_ns = 0
         self.current: Exchange | None = None
@@ -118,14 +121,14 @@ class Conversation:
         line = _REQUEST.match(raw)
         if line is None:
             raise BadMessage("a request does not begin with a request line")
-        fields = _fields(raw)
+        fields = _fields(raw, self._kept.headers)
         target = line[2].decode("ascii", "replace")
         absolute = _ABSOLUTE.match(target)
         path, _, query = target[absolute.end() if absolute else 0 :].partition("?")
         self.current = Exchange(
             method=line[1].decode("ascii"),
             path=unquote(path),
-            parameters=_kept_parameters(query) if query else {},
+            parameters=_parameters(query, self._kept) if query else {},
             headers=fields.kept,
             asked_ns=self.client_ns,
             host=(absolute[1] if absolute else fields.host).partition(":")[0].lower(),
@@ -151,7 +154,7 @@ class Conversation:
             raise BadMessage("an answer has no request")
         if status < INTERIM:
             return Framing.INTERIM
-        fields = _fields(raw)
+        fields = _fields(raw, self._kept.headers)
         exchange.status, exchange.answer_headers = status, fields.kept
         if exchange.method == "HEAD" or status in BODILESS_STATUSES:
             return 0

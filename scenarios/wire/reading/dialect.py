@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from lockref.clouds.cloud import TrafficReplies, TrafficRequests
 from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest
@@ -28,12 +27,13 @@ class Dialect:
         return self.replies.reply_to(exchange, request)
 
 
-SCHEMES: Final = tuple(scheme for scheme, cloud in CLOUDS.items() if cloud.traffic is not None)
-"""Schemes of the stores whose protocol is read on a wire."""
+def schemes_read() -> list[str]:
+    """The schemes of the stores whose protocol is read on a wire."""
+    return [scheme for scheme, cloud in CLOUDS.items() if cloud.traffic is not None]
 
 
 def dialect_of(scheme: str, bucket: str) -> Dialect:
-    """How the requests to such a store are read. scheme: one of `SCHEMES`."""
+    """How the requests to such a store are read. scheme: one of `schemes_read`."""
     cloud = CLOUDS[scheme]
     assert cloud.traffic is not None, "the caller has asked for a scheme that is read"
     return Dialect(cloud.name, bucket, *cloud.traffic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lockref.clouds.s3.cloud import S3
 from lockref.clouds.uri import server_statuses
 from lockref.history import Recorder
 from lockref.ports import Reply, Request
@@ -14,7 +15,7 @@ from sim.services.objectstore import ObjectStoreService
 class DeltaLogService(ObjectStoreService):
     """Writes an EFFECT row for every log entry that is put in its place, over another one or not."""
 
-    def __init__(self, recorder: Recorder, *, dialect: str = "s3") -> None:
+    def __init__(self, recorder: Recorder, *, dialect: str = S3.name) -> None:
         super().__init__(server_statuses(dialect))
         self._recorder = recorder
 
