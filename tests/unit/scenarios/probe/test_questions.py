@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lockref.clouds.azure.cloud import AZURE
 from lockref.clouds.calls import ANYTHING, COPY, DELETE, LEASE, LIST, PUT, READ, VERSIONING, Answer, Call, WriteMode
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import Verdict
@@ -376,7 +377,7 @@ def leased(lies: str) -> Finding:
         )
 
     finding = finding_of("C25")
-    session = session_of(ScriptedStore(answers, dialect=S3Like("azure")))
+    session = session_of(ScriptedStore(answers, dialect=S3Like("azure", modes=AZURE.modes)))
     leases.lease(session, finding, session.left_ns() and 0)
     return finding
 
