@@ -26,7 +26,7 @@ DECLARATIONS: Final[Mapping[str, str]] = {
     LEASE: "a record without a stamp is good for the validity that the lock was told, from its sending",
     BELIEF_THROUGH_UNLOCK: "the holder may use the lock until `unlock` has returned, and not only until it is called",
 }
-"""What a lock may declare, and what it says by that."""
+"""The claims that a lock may declare, and the meaning of each."""
 
 _PROMISE = re.compile(r"F1(:[0-9]{1,9})?|F2|L4")
 

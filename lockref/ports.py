@@ -107,7 +107,7 @@ class Channel(Protocol):
 
 
 class Reconnected(NamedTuple):
-    """What a push channel hands over in the place of messages that are lost: the connection broke, and is made anew."""
+    """The message that stands in for lost messages of a push channel: the connection broke, and is made anew."""
 
 
 @runtime_checkable

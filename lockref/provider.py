@@ -246,7 +246,7 @@ class LockProvider(Protocol):
 
 
 class NodeProgram(Protocol):
-    """What a node runs that is no client: a controller that assigns locks, a proxy. Made as a lock is, from a context.
+    """A program of a node that is no client: a controller that assigns locks, a proxy. It is made from a context.
 
     Its `context.settings` are those of the scenario's locks, with options of its own.
     """

@@ -101,7 +101,7 @@ def _require_session(address: StoreAddress, _key: str, timeout_ns: int) -> None:
 
 
 DEFAULT_KIND: Final = OBJECT_STORE.name
-"""What a lock stands on that does not say otherwise."""
+"""The service that a lock stands on unless it says otherwise."""
 
 SERVICES: Final[dict[str, ServiceKind]] = {
     each.port.name: each

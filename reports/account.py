@@ -169,7 +169,7 @@ def judged_if_damaged(
     ended: str = "",
     finished_seeds: int = 0,
 ) -> Results | None:
-    """What `judged_history` says of a history that is not what its run recorded; None where every run is whole.
+    """The account of `judged_history` for a history that is not as its run recorded it; None where every run is whole.
 
     It costs a look at every event, and no judgement where all are whole. Raises what `judged_history` raises.
     """

@@ -170,7 +170,7 @@ def _unfinished(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
 
 
 def _recording(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
-    """What a real run has recorded so far, as the history of one run that was cut off there."""
+    """The record of a real run so far, as the history of one run that was cut off there."""
     events = read_spool(folder / SPOOL)
     if len(events) == 0:
         raise NothingRecorded(f"{folder}: the run ended, or was looked at, before anything was recorded; run it again")

@@ -170,7 +170,7 @@ def _joined(analysed: Results, judged: Results) -> Results:
 
 
 def _differences(analysed: Results, judged: Results, joined: Results) -> list[str]:
-    """What a reader must know where the kept histories are not all that the run judged, or say something else."""
+    """Notices where the kept histories are not all that the run judged, or say something else."""
     found = []
     if judged.runs > analysed.runs:
         found.append(

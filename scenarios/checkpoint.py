@@ -1,4 +1,4 @@
-"""What a campaign has finished, kept on disk chunk by chunk, so that a killed one can go on.
+"""The finished part of a campaign, kept on disk chunk by chunk, so that a killed one can go on.
 
 A chunk is a few dozen seeds that were simulated and judged in one piece. Its
 verdicts, its digests and the histories kept of it are written beside each other

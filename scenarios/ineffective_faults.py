@@ -36,7 +36,7 @@ PIECE = 25
 
 
 def forms_of(fault: Fault) -> list[str]:
-    """What a fault that a swarm drew is an example of: its kind, and its kind in this form."""
+    """The forms of which a drawn fault is an example: its kind, and its kind in this form."""
     kind = fault.kind
     forms = [kind, *fault.forms()]
     if fault.when is not None:

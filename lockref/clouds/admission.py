@@ -55,7 +55,7 @@ class Admission:
         below: str = "lockref-ready",
         request_timeout_ns: int = REACH_TIMEOUT_NS,
     ) -> tuple[Measured | None, tuple[str, ...]]:
-        """What was measured of the store, None where a fingerprint vouches for it, and what is to be told of that.
+        """The measurement of the store, None where a fingerprint vouches for it, and the notices that follow from it.
 
         tolerated: clauses that a store may break, such as `C8` where no lock deletes. below: the prefix of the objects
         that are written, and removed again. request_timeout_ns: bounds each request.

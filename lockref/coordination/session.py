@@ -363,7 +363,7 @@ class Session:
         with self._mutex:
             self._state = SessionState.LOST
             self._events.clear()
-            # Whoever waits for an event of this session must not wait on, and take one of the next session.
+            # A task that waits for an event of this session must not wait on, and take one of the next session.
             self._arrived.set()
         return reply
 

@@ -99,7 +99,7 @@ class LeaseItem:
 
     @property
     def owner(self) -> str:
-        """Who wrote it: two processes of one name are two owners (T9, E33)."""
+        """The client that wrote it: two processes of one name are two owners (T9, E33)."""
         return f"{self.name}/{self.incarnation}" if self.incarnation else self.name
 
     @property

@@ -1,4 +1,4 @@
-"""Who shall hold which lock: four rules, the recipe's own one under its class name, and how to name one's own.
+"""Rebalancers decide who shall hold which lock: four rules, the recipe's own by its class name, and others by theirs.
 
 A rebalancer is a function from a `Question` to a mapping of each lock to its holders. It is pure: equal questions have
 equal answers, whatever the order in which anything was inserted (Z5).
@@ -109,7 +109,7 @@ def sticky(question: Question) -> Assignment:
         for each in kept[lock]:
             load[each] += 1
     least, over = divmod(len(locks) * per_lock, len(live))
-    # Those who have most may keep one more than the others; among equals the first by name.
+    # Instances that have most may keep one more than the others; among equals the first by name.
     ranked = sorted(live, key=lambda each: (-load[each], each))
     quota = {each: least + (place < over) for place, each in enumerate(ranked)}
     for lock in reversed(locks):

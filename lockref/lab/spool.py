@@ -255,7 +255,7 @@ def last_event_ns(folder: Path, part: int) -> int | None:
 
 
 def _rows_of(folder: Path, part: int) -> np.ndarray:
-    """What was written of a part's rows, without one that was being copied when its process was killed."""
+    """The rows of a part as far as they were written, without one that was being copied when its process was killed."""
     blocks = []
     files, length = _files(folder, part, "rows"), _FIRST_ROWS
     for number, path in enumerate(files):

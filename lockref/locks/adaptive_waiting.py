@@ -57,7 +57,7 @@ class AdaptiveWaiting:
         self._interval_ns = interval_ns
         self._validity_ns = validity_ns
         self._random = runtime.random
-        # Of a grant's length: usual value and usual deviation, as in TCP's timer.
+        # The length of a grant: usual value and usual deviation, as in TCP's timer.
         self._usual_ns: float | None = None
         self._deviation_ns = 0.0
         # How wide to spread looks, in steps. A new client expects a crowd; a few
@@ -67,7 +67,7 @@ class AdaptiveWaiting:
         self._began_ns = 0
         # Grants in a row without a sign of anybody else; a new client has seen nobody.
         self._quiet_wins = _QUIET_WINS
-        # Until when we leave the lock to others after a release of our own.
+        # The instant until which we leave the lock to others after a release of our own.
         self._yields_until_ns = MonoNs(0)
 
     def begin(self, now_ns: MonoNs) -> int:

@@ -74,7 +74,7 @@ def recognise(record: R | None, attempts: Iterable[Attempt[R]]) -> Attempt[R] | 
 def sight(
     stored: Stored[R], *, expected: Version | None, attempts: Iterable[Attempt[R]], released: R | None = None
 ) -> Sight:
-    """What a look shows to a client that last knew version `expected`; the other arguments as of `Cell.settle`."""
+    """The meaning of a look for a client that last knew version `expected`; the other arguments as of `Cell.settle`."""
     if stored.record is None:
         return Sight.ABSENT
     if released is not None and stored.record == released:

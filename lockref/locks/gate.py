@@ -1,4 +1,4 @@
-"""Whose turn it is, among the tasks of one process. A port takes its platform's re-entrant lock."""
+"""The turns of the tasks of one process at its lock. A port takes its platform's re-entrant lock."""
 
 from __future__ import annotations
 

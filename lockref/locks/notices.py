@@ -1,4 +1,4 @@
-"""Who hears what becomes of a lock: its listener, its loss callback, the log, and whatever learns from it.
+"""The listeners of a lock: its listener of events, its loss callback, the log, and whatever learns from it.
 
 The algorithm tells of each thing once, here. All that is optional listens:
 metrics, the audit, a way to wait that learns, and the remembered version. A
@@ -49,7 +49,7 @@ class AuditState(StrEnum):
 
 
 class Audit(Protocol):
-    """Who takes the tenures of a lock down, off the lock's path (H25)."""
+    """A witness that takes the tenures of a lock down, off the lock's path (H25)."""
 
     def note(self, state: AuditState, *, owner: str, began_ns: WallNs, at_ns: WallNs) -> None:
         """Take down one record and return at once."""

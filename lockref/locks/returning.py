@@ -34,7 +34,7 @@ class ReturningAcquisition(Acquisition[R]):
         return super().run()
 
     def make_pass(self, known: Stored[R] | None = None) -> int | None:
-        """It begins with what a release of our own left, if that probably still stands."""
+        """The acquisition begins with what a release of our own left, if that probably still stands."""
         known = known or self.client.notices.shortcut.take()
         if known is not None:
             self._relies_on_memory = True
@@ -78,5 +78,5 @@ class ReturningAcquisition(Acquisition[R]):
         return super().pause_after_failure_ns()
 
     def _is_beaten(self) -> bool:
-        """Somebody was quicker just now, most likely, and the caller still has time."""
+        """True if another client was probably quicker just now, and the caller still has time."""
         return self._has_lost_race and self.runtime.monotonic_ns() < self.waits_until_ns

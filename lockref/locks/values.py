@@ -153,14 +153,14 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Nobody's lease is in the way: write, on condition that nothing changes."""
+    """No lease is in the way: write, on condition that nothing changes."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Somebody's lease is. `for_ns`: wall time until it lapses unless it is renewed or released."""
+    """The lease of another client is in the way. `for_ns`: wall time until it lapses, unless renewed or released."""
 
     for_ns: int
 

@@ -17,7 +17,7 @@ from lockref.stores.endpoints import check_endpoint
 from lockref.stores.keys import check_key
 
 _BEHIND: Final = {"memory": ":"}
-"""What stands behind a scheme that is not followed by a host or a folder."""
+"""The rest of an address whose scheme is not followed by a host or a folder."""
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 

@@ -91,7 +91,7 @@ def notices(comparison: Comparison) -> list[str]:
 
 
 def _repeats(comparison: Comparison) -> list[str]:
-    """What stands behind the figures of subjects that were run several times."""
+    """The ground of the figures of subjects that were run several times."""
     least = comparison.repeats_least
     if least is None:
         return []

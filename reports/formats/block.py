@@ -141,7 +141,7 @@ def _standing(stands: dict[str, Any], told: Callable[[int], str]) -> str:
 
 
 def _store_lines(witness: dict[str, Any], told: Callable[[int], str]) -> list[str]:
-    """What the store accepted against a condition, or that it had done so before."""
+    """The write that the store accepted against a condition, or that it had accepted one before."""
     lines = []
     if witness.get("blame") == "store":
         lines.append(f"{'blame':<10} the store, not the lock: no lock is safe where this happens")

@@ -79,7 +79,7 @@ class Tick(_Part):
 
 
 class Timeline(_Part):
-    """Who held, who believed and who wrote in one run, around a moment.
+    """The holders, believers and writers of one run, around a moment.
 
     origin_ns: the instant that reads as zero. dropped: marks beyond the cap.
     """

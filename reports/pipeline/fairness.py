@@ -1,4 +1,4 @@
-"""Who got the lock how often, in Spark SQL.
+"""The grants of each client, counted in Spark SQL.
 
 Counted from granted answers, so that a client that asked and never got is in
 the table with zero. Jain's index of a run is (Σx)² / (n·Σx²) over its clients

@@ -100,7 +100,7 @@ def _own_folder(name_or_uri: str, via: str, _admission: Admission) -> Iterator[R
 
 @contextlib.contextmanager
 def _as_it_is(name_or_uri: str, _via: str, _admission: Admission) -> Iterator[RunningBackend]:
-    """Somebody's service, without any preparation."""
+    """The service of a stranger, without any preparation."""
     if ":" not in name_or_uri:
         raise CapabilityMissing(f"{name_or_uri} is not of the kind that this lock stands on; give the address of one")
     yield RunningBackend(name=str(parse_store_uri(name_or_uri)), uri=name_or_uri)

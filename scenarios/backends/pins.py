@@ -184,7 +184,7 @@ _LOCALSTACK_ALONE: Final = {
     "SERVICES": "s3",
     "STRICT_SERVICE_LOADING": "1",
 }
-"""It reports its use, downloads a certificate and answers DNS unless told otherwise."""
+"""The server reports its use, downloads a certificate and answers DNS unless told otherwise."""
 
 
 def _localstack(folder: Path, port: int, data: Path) -> Launch:

@@ -60,7 +60,7 @@ class ServerProcess:
                 env={**_inherited(), **launch.env},
                 start_new_session=True,
             )
-        # Whoever forgets to stop it, or exits in between, leaves nothing behind.
+        # A caller that forgets to stop it, or exits in between, leaves nothing behind.
         atexit.register(self.stop)
 
     @property
@@ -162,7 +162,7 @@ class RestartableServer:
         return address.scheme in self._keeps
 
     def crash(self) -> None:
-        """It ends at once (SIGKILL), with all of its processes."""
+        """End the server at once (SIGKILL), with all of its processes."""
         for pid in self.pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -33,7 +33,7 @@ from scenarios.backends.readiness import PortTaken
 from scenarios.backends.server_process import ServerProcess, free_port
 
 ZOOKEEPERS: Final = {"zookeeper": 1, "zookeeper-ensemble": 3}
-"""What may be started by name, and how many servers that is."""
+"""The names that may be started, and how many servers each is."""
 
 READY_TIMEOUT_S: Final = 60
 _PAUSE_S: Final = 0.05

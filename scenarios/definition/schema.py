@@ -476,7 +476,7 @@ class Scenario(Model):
         return {"": said} if isinstance(said, str) else dict(said)
 
     def unasked_of(self, spec: ProviderSpec) -> list[str]:
-        """What `must_happen` names and only locks that promise it are asked for, which this one does not."""
+        """The situations in `must_happen` that only locks which promise them are asked for, and this one does not."""
         named = {name for demand in self.must_happen for name in ([demand] if isinstance(demand, str) else demand)}
         return sorted(name for name in named if name in PROMISES and not getattr(spec, PROMISES[name]))
 

@@ -41,11 +41,11 @@ class Grants(StrEnum):
     """The rule by which one of the waiting writers gets a released lock."""
 
     FIRST = "first"
-    """Who asked first, at once: the ideal."""
+    """The first that asked, at once: the ideal."""
     RANDOM = "random"
     """Any of them, at once."""
     POLLING = "polling"
-    """Whose attempt comes first; every writer repeats its own at a fixed period (D6: what all do)."""
+    """The first whose attempt comes; every writer repeats its own at a fixed period (D6: what all do)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from lockref.helix.rebalancers import Assignment, Question, sticky
 
 
 def raises_beside_a_second(question: Question) -> Assignment:
-    """It works while at most one instance lives, and raises as soon as there are two (Z4)."""
+    """A rule that works while at most one instance lives, and raises as soon as there are two (Z4)."""
     if len(question.live) == 2:
         raise RuntimeError("this rule was never tried with two instances")
     return sticky(question)

@@ -63,7 +63,7 @@ class Announcements:
         return self._say({"made": client, "op": lane_of(request), "verb": request.verb, "key": request.key})
 
     def heard(self, number: int) -> None:
-        """Its answer is here."""
+        """Note that the answer is here."""
         self._say({"heard": number})
 
     def _say(self, what: Mapping[str, object]) -> int:

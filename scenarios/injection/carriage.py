@@ -73,12 +73,12 @@ class Carriage:
         return in_flight
 
     def leave(self, in_flight: InFlight) -> bool:
-        """It leaves. True if a fault strikes it here already."""
+        """Let the request leave. True if a fault strikes it here already."""
         self._injector.on_send(in_flight)
         return bool(in_flight.struck) or in_flight.is_request_lost
 
     def arrive(self, in_flight: InFlight) -> None:
-        """Its caller has the answer: c4."""
+        """Note that the caller has the answer: c4."""
         in_flight.is_over = True
         self._injector.at_c4(in_flight)
 

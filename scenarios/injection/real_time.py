@@ -195,7 +195,7 @@ class RealStore:
         self._down_until_ns = 0
 
     def live_on(self, timeline: RealTimeline, *, failed: Callable[[BaseException], None]) -> None:
-        """Its faults end by this clock. failed: ends the run."""
+        """The plan's faults end by this clock. failed: ends the run."""
         self._timeline = timeline
         self._failed = failed
 

@@ -40,7 +40,7 @@ class HudiOriginalLock:
     decode_record = staticmethod(decode)
     record_format = "rfc91"
     needs_real_time = True
-    """Its heartbeat is a Java thread on the machine's clock: under virtual time a verdict would mean nothing."""
+    """Hudi's heartbeat is a Java thread on the machine's clock: under virtual time a verdict would mean nothing."""
 
     def __init__(self, context: LockContext) -> None:
         start_jvm()

@@ -1,4 +1,4 @@
-"""What comes before the one request that carries the condition: an upload that is begun, a source to copy from."""
+"""The requests before the one that carries the condition: an upload that is begun, a source to copy from."""
 
 from __future__ import annotations
 

@@ -340,7 +340,7 @@ def _condition_of(call: Call) -> str:
 
 
 def may_have_landed(answer: Answer) -> bool:
-    """Nobody knows what became of the request: no answer, a server's failure, or a server that is too busy (A5)."""
+    """True if the fate of the request is unknown: no answer, a server's failure, or a server that is too busy (A5)."""
     return answer.outcome in (Outcome.AMBIGUOUS, Outcome.THROTTLED)
 
 
@@ -362,7 +362,7 @@ def _kind(call: Call, answer: Answer) -> str:
 
 
 def wrong_after(call: Call, answer: Answer, after: Answer, *, words: str, body: bytes | None) -> str:
-    """What is wrong after a request that must be refused; "" for nothing.
+    """The fault that a request shows which must be refused; "" for none.
 
     words: what was asked, such as "a replacement of a stale version". after: a read afterwards. body: what must
     be there then, as before; None: nothing.

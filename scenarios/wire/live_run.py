@@ -42,7 +42,7 @@ from sim.faults.counts import fault_effects
 from sim.faults.plan import FaultPlan
 
 PROTOCOL: Final = "wire"
-"""What the runs table calls a lock that is known by its requests alone."""
+"""The name in the runs table of a lock that is known by its requests alone."""
 
 NO_LOCK: Final = "(no lock object was seen)"
 UNSEEN: Final = (

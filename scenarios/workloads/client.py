@@ -81,7 +81,7 @@ class Tenure:
 
 
 class ClientsListener:
-    """What the lock of one process reports, passed on to the clients of that process. None of them needs metrics."""
+    """The reports of the lock of one process, passed on to the clients of that process. None of them needs metrics."""
 
     __slots__ = ("_clients",)
     hears_metrics = False

@@ -112,7 +112,7 @@ def reentrant(client: Client, profile: ClientProfile, stream: Chooser) -> None:
 
 
 def forks(client: Client, profile: ClientProfile, stream: Chooser) -> None:
-    """Its process forks as soon as it holds, and goes on; what the child does is `forked_child`."""
+    """A life whose process forks as soon as it holds, and goes on; what the child does is `forked_child`."""
 
     def acquire(wait_ns: int) -> None:
         client.acquire(wait_ns)
@@ -139,7 +139,7 @@ def unlocked(client: Client, profile: ClientProfile, stream: Chooser) -> None:
 
 
 def forked_child(client: Client, profile: ClientProfile, stream: Chooser) -> None:
-    """What a child does that does not know that it is one: work behind the guard, unlock in a `finally`, lock again."""
+    """The life of a child that takes itself for its parent: work behind the guard, unlock in a `finally`, lock."""
     work_under_lock(client, profile, stream)
     client.release()
     client.acquire(0)
@@ -166,7 +166,7 @@ ONE_TASK: dict[str, Callable[[Client, ClientProfile, Chooser], None]] = {
     "forks": forks,
     "unlocked": unlocked,
 }
-"""What one client per provider does, by the name that a scenario gives as `workload.life`."""
+"""The lives of a client with a provider of its own, by the name that a scenario gives as `workload.life`."""
 
 
 def careless(client: Client, profile: ClientProfile, stream: Chooser) -> None:
@@ -240,7 +240,7 @@ TWO_TASKS: dict[str, Together] = {
     "careless_thread": _side_by_side(careless),
     "closed_by_another": closed_by_another,
 }
-"""What two tasks do that share one provider."""
+"""The lives of two tasks that share one provider."""
 
 
 MEMBERS = "members"

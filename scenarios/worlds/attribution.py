@@ -1,4 +1,4 @@
-"""Whose fault is an exception that ends a run: the lock's under test, or the laboratory's?
+"""The blame for an exception that ends a run: is it the fault of the lock under test, or of the laboratory?
 
 A stranger's lock may raise anything. It must hear of it in one line that names
 the lock, in both worlds alike; what the laboratory itself gets wrong stays a

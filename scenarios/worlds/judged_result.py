@@ -56,7 +56,7 @@ class JudgedResult(ABC):
 
     @property
     def notices(self) -> list[str]:
-        """What a reader must know of how it was run, such as a budget that cut it short."""
+        """Notices of how it was run, such as a budget that cut it short."""
         return self.notes
 
     @property

@@ -11,22 +11,12 @@ Processor time, not real time: a busy machine makes a run slow, not stuck.
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
-from lockref.errors import ConfigError
-from scenarios.supervised import end_process, tell_exit_code
-from scenarios.worlds.processes import beat
-from scenarios.worlds.processes.stuck_line import place_of
+from scenarios.worlds.processes import beat, cpu_watch
+from scenarios.worlds.processes.cpu_watch import INTERRUPTS_MAX, end_uninterruptible, looks_every_tick
 from sim.kernel.kernel import Kernel
-
-TICK_S = beat.BEAT_CPU_S
-"""Seconds of processor time between two looks; a step takes microseconds."""
-
-_INTERRUPTS_MAX = 3
 
 
 class StuckError(BaseException):
@@ -43,35 +33,24 @@ def ends_stuck_steps(kernel: Kernel, name: str, where: str) -> Iterator[None]:
     """
     seen, interrupts = -1, 0
 
-    def look(_number: int, frame: FrameType | None) -> None:
+    def look(place: str) -> None:
         nonlocal seen, interrupts
-        beat.beat()
-        # Whoever was interrupted and is ending is not stuck, however little of the processor it gets for that.
+        # A task that was interrupted and is ending is not stuck, however little of the processor it gets for that.
         if kernel.events != seen or kernel.current.is_done:
             seen, interrupts = kernel.events, 0
             return
         interrupts += 1
-        place = "" if frame is None else place_of(frame)
         message = (
-            f"provider {name!r}: task {kernel.current.label()!r} has run for {TICK_S:g} s of processor time and more "
-            f"without waiting{place}; a loop must wait with runtime.sleep or an event"
+            f"provider {name!r}: task {kernel.current.label()!r} has run for {cpu_watch.TICK_S:g} s of processor time "
+            f"and more without waiting{place}; a loop must wait with runtime.sleep or an event"
         )
-        if interrupts > _INTERRUPTS_MAX:
-            sys.stderr.write(f"lockref: {message}, and must not catch BaseException\n")
-            sys.stderr.flush()
-            tell_exit_code(ConfigError.exit_code)
-            end_process(ConfigError.exit_code)
+        if interrupts > INTERRUPTS_MAX:
+            end_uninterruptible(message)
         raise StuckError(message)
 
-    try:
-        before = signal.signal(signal.SIGPROF, look)
-    except ValueError:
-        yield
-        return
-    signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
-    try:
+    with looks_every_tick(look) as is_watched:
+        if not is_watched:
+            yield
+            return
         with beat.under_way(f"provider {name!r}, {where}"):
             yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)

@@ -175,7 +175,7 @@ class Fault(Model):
 
     @property
     def target(self) -> str:
-        """Whom the fault is about, for messages and FAULT rows."""
+        """The node or service that the fault is about, for messages and FAULT rows."""
         return str(getattr(self, "client", None) or "")
 
     @property
@@ -236,7 +236,7 @@ class RequestFault(Fault):
 
     is_request_fault: ClassVar[bool] = True
     rank: ClassVar[int]
-    """Who acts first on a request that several kinds strike: the lower one. Part of every stored digest."""
+    """The order of kinds that strike one request: the lower one acts first. Part of every stored digest."""
     only_op: ClassVar[RequestOp | None] = None
     """The one kind of request that it can strike; None: any."""
     is_op_a_form: ClassVar[bool] = True
@@ -303,7 +303,7 @@ class RequestFault(Fault):
         return None
 
     def overrules(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> Request | None:
-        """Its condition failed: the request to apply in its place, at the same instant; None lets it fail."""
+        """The request to apply in the place of one whose condition failed, at the same instant; None lets it fail."""
         return None
 
     def on_duplicate(self, armed: ArmedFault[Fault], in_flight: InFlight, reply: Reply) -> None:
@@ -313,11 +313,11 @@ class RequestFault(Fault):
         """A retry inside the SDK was applied; the caller hears the second answer only."""
 
     def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
-        """Its reply is about to leave: True if it shall not arrive. May change how long the reply takes."""
+        """A reply is about to leave: True if it shall not arrive. May change how long the reply takes."""
         return False
 
     def on_delivered(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
-        """Its caller has the reply."""
+        """Note that the caller has the reply."""
 
 
 class Counts(Protocol):

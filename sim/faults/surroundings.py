@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sim.kernel.clocks import NodeClock
 
 HeldTasks = Literal["main", "heartbeat"]
-"""Whose tasks a pause holds: the client's own, or those that its lock started."""
+"""The tasks that a pause holds: the client's own, or those that its lock started."""
 
 
 class Timeline(Protocol):

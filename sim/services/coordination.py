@@ -193,7 +193,7 @@ class CoordinationService:
         if applied.failure is not None:
             return failed(applied.failure, applied.path)
         self._catch_up(session.server)
-        # Of a transaction clients hear what became of znodes that it sets, not of those that it creates.
+        # Clients hear what a transaction did to znodes that it sets, and not to znodes that it creates.
         told = (SET,) if verb == MULTI else (CREATE, SET)
         stats = zip(applied.stats, operations, strict=True)
         return Reply(Outcome.APPLIED, next((stat for stat, each in stats if each.verb in told), None))

@@ -28,7 +28,7 @@ class ResourceService:
         self._handle = handle
 
     def start(self, context: ServiceContext) -> None:
-        """It has no timers and pushes nothing."""
+        """Does nothing: a resource has no timers and pushes nothing."""
 
     def apply(self, request: Request, _at_ns: int) -> Reply:
         return Reply(_OUTCOME_APPLIED, body=self._handle(request))

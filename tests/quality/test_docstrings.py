@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(path for room in ("lockref", "sim", "scenarios", "reports") for path in (ROOT / room).rglob("*.py"))
-RIDDLE = re.compile(r"(Of|Whoever|Those|Until)\b")
+RIDDLE = re.compile(
+    r"(Of|Whoever|Those|Until|It|Its|They|Their|Them|Who|Whom|Whose|Somebody|Nobody|Anybody)\b|What\b[^.;:]*\bthat\b"
+)
+"""First words without a noun: it stands in another sentence, or behind `What … that`."""
+COMMENT_RIDDLE = re.compile(r"\s*# (Of|Whoever|Those|Until) ")
 
 
 def strings_that_stand_alone(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -23,7 +27,7 @@ def strings_that_stand_alone(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("room", ["lockref", "sim", "scenarios", "reports"])
 def test_no_docstring_begins_with_a_riddle(room: str) -> None:
-    """`Of`, `Whoever`, `Those` and `Until` have their noun somewhere else."""
+    """`Of`, `Whoever`, `It`, `Whose`, `What … that` and their kin have their noun somewhere else."""
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
         for path in FILES
@@ -34,7 +38,29 @@ def test_no_docstring_begins_with_a_riddle(room: str) -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("room", ["lockref", "sim", "scenarios", "reports"])
+def test_no_comment_begins_with_a_riddle(room: str) -> None:
+    """A comment names its subject, too."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in FILES
+        if path.is_relative_to(ROOT / room)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if COMMENT_RIDDLE.match(line)
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_the_check_sees_a_riddle() -> None:
     """A check that finds nothing anywhere would pass as well."""
-    tree = ast.parse('SIZE = 3\n"""Of one worker."""\ndef f():\n    """Until the end."""\n')
-    assert [bool(RIDDLE.match(text)) for _, text in strings_that_stand_alone(tree)] == [True, True]
+    texts = [
+        "Of one worker.",
+        "Until the end.",
+        "Its caller waits.",
+        "What the lock says that nobody asked.",
+        "Whose turn.",
+    ]
+    tree = ast.parse("\n".join(f"SIZE = 3\n{text!r}" for text in texts))
+    assert [bool(RIDDLE.match(text)) for _, text in strings_that_stand_alone(tree)] == [True] * len(texts)
+    for plain in ("What the store did.", "The end.", "Items that stay.", "What is sent: a request that is data."):
+        assert not RIDDLE.match(plain)

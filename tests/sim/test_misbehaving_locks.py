@@ -24,6 +24,7 @@ from scenarios.batch import run_seeds
 from scenarios.definition.load import load_scenario
 from scenarios.run import RunOutcome, run_simulated
 from scenarios.worlds import watchdog
+from scenarios.worlds.processes import cpu_watch
 from tests.quality.planted.strangers import PlainLock
 
 CRASH = load_scenario("e03")
@@ -40,8 +41,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     def end(code: int) -> None:
         pytest.fail(f"the watchdog ended the process with {code}")
 
-    monkeypatch.setattr(watchdog, "TICK_S", 0.1)
-    monkeypatch.setattr(watchdog, "end_process", end)
+    monkeypatch.setattr(cpu_watch, "TICK_S", 0.1)
+    monkeypatch.setattr(cpu_watch, "end_process", end)
 
 
 class Exits(PlainLock):
@@ -315,7 +316,7 @@ def test_a_lock_that_catches_every_interrupt_ends_the_process(
                 except watchdog.StuckError:
                     continue
 
-    monkeypatch.setattr(watchdog, "end_process", end)
+    monkeypatch.setattr(cpu_watch, "end_process", end)
     with pytest.raises(Ended):
         run(Deaf)
     assert codes == [2]

@@ -237,7 +237,7 @@ class DynamoChannel:
             raise ConfigError(f"table {self._table!r} has the key {found}; expected {expected} and nothing else")
 
     def _advice(self, code: str) -> str:
-        """What to do about a table that is not there, or whose key may be another one."""
+        """Advice about a table that is not there, or whose key may be another one."""
         if code not in ("ResourceNotFoundException", "ValidationException"):
             return ""
         names = [name for _kind, name in self._schema]

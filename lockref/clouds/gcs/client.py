@@ -58,7 +58,7 @@ _NO_ANSWER: Final = (requests.RequestException, GoogleAuthError, DataCorruption,
 """No answer, or none that was understood. A raw download reads its body below requests, whose errors are urllib3's."""
 
 _NOT_UNDERSTOOD: Final = (requests.exceptions.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError)
-"""What the client raises over a success that is not GCS's. The caller's own mistakes are found before it is called."""
+"""Errors of the client over a success that is not GCS's. The caller's own mistakes are found before it is called."""
 
 ANONYMOUS_NOTE: Final = "no Google credentials are sent: the endpoint is not Google's own"
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -131,7 +131,7 @@ class Answers:
         )
         found = self.read_answer(question, exchange.status, exchange.answer_headers, error_body(exchange))
         if found.outcome is Outcome.REJECTED:
-            # Of a refusal the words of our table are told, and no word of the server's.
+            # The words of our table tell a refusal, and no word of the server's.
             found = replace(found, code="")
         state = shown_bytes(exchange) if request.op is Op.READ else None
         reply = object_reply(found, version=plain_etag(found.version), state=state)

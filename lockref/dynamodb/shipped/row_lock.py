@@ -6,6 +6,7 @@ answers from memory, unless a build has a state of its own.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from lockref.delta.record import DURATION, whole_seconds
@@ -25,7 +26,7 @@ class AnotherAttempt(LockError):
     """An attempt ended without the lock, at the end of the build's own time or as throttled; its caller tries again."""
 
 
-class RowLock:
+class RowLock(ABC):
     """A lock in a row. A subclass says how it acquires, renews and releases.
 
     `try_lock` is one attempt that does not wait. `lock` repeats attempts of the build's own length until the caller's
@@ -69,17 +70,17 @@ class RowLock:
         """A record version number that nobody else has: a random UUID in the originals."""
         return self.runtime.token_bytes(16).hex()
 
+    @abstractmethod
     def acquire(self, *, may_wait: bool, until_ns: int) -> bool:
         """One attempt: True if granted, False if somebody else has it.
 
         may_wait: look again until the lock is granted or the time is over; otherwise look once. until_ns: no wait goes
         beyond this instant of the monotonic clock. Errors: AnotherAttempt where the build's own time ends before that.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def release(self, version: str) -> bool:
         """Give the row back if it still has this version. False: it was taken."""
-        raise NotImplementedError
 
     # ---- the provider ----
 

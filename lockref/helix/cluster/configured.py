@@ -180,7 +180,7 @@ def to_apply(cluster: Cluster, found: Tree) -> list[Operation]:
 
 
 def differences(cluster: Cluster, found: Tree) -> list[Difference]:
-    """What the file and the cluster that is there contradict each other in, by path.
+    """The contradictions between the file and the cluster that is there, by path.
 
     What is missing there is no contradiction. State models that no resource uses are none: Helix adds its own.
     """

@@ -9,7 +9,7 @@ from lockref.helix.state_model import StateModel
 
 
 class RebalanceMode(StrEnum):
-    """Who decides where the replicas of a resource live. This controller serves USER_DEFINED alone."""
+    """The party that decides where the replicas of a resource live. This controller serves USER_DEFINED alone."""
 
     USER_DEFINED = "USER_DEFINED"
     FULL_AUTO = "FULL_AUTO"

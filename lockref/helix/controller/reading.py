@@ -48,8 +48,8 @@ class Reading:
 
 @dataclass(slots=True)
 class _Live:
-    """Who lives. sessions: of instances that can be sent messages. owners: of all. born: by instance, the transaction
-    that created its znode. silent: who can be sent nothing, with the reason.
+    """The live instances. sessions: of instances that can be sent messages. owners: of all. born: by instance, the
+    transaction that created its znode. silent: instances that can be sent nothing, with the reason.
     """
 
     sessions: dict[str, str] = field(default_factory=dict)
@@ -265,7 +265,7 @@ class ClusterReader:
     def _reports(
         self, live: _Live, groups: Sequence[LockGroup], frozen: Mapping[str, None]
     ) -> tuple[dict[str, dict[str, Report]], list[LockGroup]]:
-        """What instances report, and the resources among it that nobody configures any more (stage 2)."""
+        """The reports of instances, and the reported resources that are no longer configured (stage 2)."""
         found: dict[str, dict[str, Report]] = {}
         known = {group.name: group for group in groups}
         gone: dict[str, tuple[str, dict[str, None]]] = {}
@@ -291,7 +291,7 @@ class ClusterReader:
         return [(*place, reply) for place, reply in zip(places, replies, strict=True)]
 
     def _reporting(self, live: _Live) -> list[tuple[str, str, str]]:
-        """Whose reports are read: instance, the name under which they count, session.
+        """The instances whose reports are read: instance, the name under which they count, session.
 
         We do not know the session of some instances: of these the states of all sessions count. An instance that is
         sent nothing is not live.
@@ -309,7 +309,7 @@ class ClusterReader:
         return found
 
     def _report(self, path: str, reply: Reply, name: str) -> tuple[Report, str]:
-        """What one znode says, and the state model that it names. If it says nonsense, its last good report counts."""
+        """The report in one znode, and the state model that it names. Instead of nonsense the last good one counts."""
         is_fresh = True
         try:
             record = self._looking.record(path, reply)

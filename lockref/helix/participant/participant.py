@@ -240,7 +240,7 @@ class Participant:
         if self._patience.is_leaving:
             return
         self._patience.is_leaving = True
-        # Whoever is about to open a new session stops at its next step: nothing may be opened after this.
+        # A task that is about to open a new session stops at its next step: nothing may be opened after this.
         with self._joining:
             self._depart()
 

@@ -56,7 +56,7 @@ class Patience:
             raise LockLost("the session has ended", reason="session ended")
         if reply.outcome is Outcome.REJECTED:
             raise StoreRejected(f"{self._session.service} refuses: {reply.reason}")
-        # Whoever asks may ask for as long as nobody answers, and takes no event meanwhile.
+        # A task that asks may ask for as long as nobody answers, and takes no event meanwhile.
         self._holdings.suspend()
         self._runtime.sleep(RETRY_PAUSE_NS)
 

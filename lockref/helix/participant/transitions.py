@@ -58,7 +58,7 @@ class Transitions:
         self._on_wait = on_wait
 
     def enqueue(self, states: States, message: Message) -> None:
-        """It is executed once those before it of the same lock are."""
+        """The message is executed once the earlier ones of the same lock are."""
         with self._mutex:
             replica = states.replicas.setdefault(message.lock, Replica(states.model.initial, is_reported=False))
             replica.queue.append(message)

@@ -260,7 +260,7 @@ def _longest_waits(
     for gap in long_gaps.tolist():
         start, stop = (int(np.searchsorted(keys, gaps.group[gap], side=side)) for side in ("left", "right"))
         free, until = int(since[gap]), int(gaps.until_ns[gap])
-        # Of the waits from before the gap only the one that lasts longest matters. Each wait that began in the
+        # Only the longest of the waits from before the gap matters. Each wait that began in the
         # gap is looked at: gaps of a lock do not overlap, so no wait is looked at twice.
         first = start + int(np.searchsorted(begin[start:stop], free, side="right"))
         last = start + int(np.searchsorted(begin[start:stop], until - limit[gap]))

@@ -1,4 +1,4 @@
-"""Who waited for a lock, from when to when.
+"""The waits of clients for a lock, from when to when.
 
 A client of the laboratory waits while its acquire call is open. A client that asks again soon goes on waiting, however
 short its calls are: a script that tries for five seconds, and tries again at once, has waited for as long as it tried.

@@ -1,4 +1,4 @@
-"""Who took part in a real run: clients that never asked, processes that were never served.
+"""The clients that took part in a real run: clients that never asked, processes that were never served.
 
 Works on rows of `reports.checks.measures.speed.SPEED_SCHEMA`. A run may be meant
 to test 512 clients in two processes. If half of them never asked, or if one
@@ -28,7 +28,7 @@ def turnout_doubts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def turnout_notices(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a reader must know of clients that were there in name only."""
+    """Notices of clients that were there in name only."""
     return list(
         dict.fromkeys(
             f"{row['clients'] - row['clients_asked']:,} of {row['clients']:,} clients never asked for the lock"

@@ -228,7 +228,7 @@ class Program:
         return is_at_work
 
     def kill(self) -> None:
-        """It ends at once, with whatever it has started (SIGKILL)."""
+        """End the program at once, with whatever it has started (SIGKILL)."""
         self.is_ended_by_us = True
         self.signal(signal.SIGKILL)
 

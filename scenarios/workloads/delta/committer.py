@@ -37,7 +37,7 @@ class Committer:
         self._writer, self._protocol = writer, protocol
         self._record, self._stamp, self._next_number = recorder.event, stamp, next_number
         self._checkpoint_delay_ns = checkpoint_delay_ns
-        # Of a rename: the commit that is not done, the number of its call, whether it is uploaded, and how it ended.
+        # The rename under way: its commit, the number of its call, whether it is uploaded, and how it ended.
         self._pending: Commit | None = None
         self._called: int | None = None
         self._is_ready = False

@@ -116,7 +116,7 @@ class BeatWatch:
         cpu_s = times.user + times.system
         if count != self._count:
             self._count, self._cpu_s, self._asleep = count, cpu_s, 0
-        # Whoever writes to a full pipe or a paused terminal waits for its reader.
+        # A process that writes to a full pipe or a paused terminal waits for its reader.
         is_asleep = is_asleep and cpu_s == self._last_cpu_s and _is_writable(sys.stderr)
         self._asleep = self._asleep + 1 if is_asleep else 0
         self._last_cpu_s = cpu_s

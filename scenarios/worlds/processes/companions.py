@@ -208,5 +208,5 @@ class NodeTask:
         return ()
 
     def unfinished(self) -> tuple[str, ...]:
-        """Nobody: see `finish`."""
+        """No line of its own: see `finish`."""
         return ()

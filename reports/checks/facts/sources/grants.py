@@ -165,7 +165,7 @@ def grants_of(events: Events, changes: Changes) -> Grants:
     group = changes.group[first]
     source = changes.source[first]
     asked = np.where(changes.sent_row[first] >= 0, changes.sent_row[first], changes.row[first])
-    # Whoever gives a lock to a node does not say for which of its tasks the grant is.
+    # A controller that gives a lock to a node does not say for which of its tasks the grant is.
     has_task = (changes.sent_row[first] >= 0) & ~is_given(changes, first)
     end_kind = np.where(changes.is_handed_over[inside], np.uint8(END_HANDED_OVER), kind_by_state[changes.state[inside]])
     starts = is_first(group)

@@ -59,7 +59,7 @@ class ProvenFaults:
                 named[write.version].append(write)
                 self._contents.setdefault(write.version, set()).update({write.content} - {NO_TEXT})
         for write in unanswered:
-            # Of equal contents nobody knows which one was read, and which one lands later.
+            # Where contents are equal, nobody knows which one was read, and which one lands later.
             if write.version != NO_TEXT and sent[write.content] == 1 and not write.is_delete:
                 named[write.version].append(write)
         told = {write.row for writes in named.values() for write in writes}
@@ -96,7 +96,7 @@ class ProvenFaults:
         until_ns = max((makers.until_ns for makers in self._makers(write.condition)), default=NEVER_NS)
         if write.is_delete:
             until_ns = max(until_ns, self._deletes.until_without_ns(write))
-        # Of the confirmed writes that were answered before it was sent: when the last one of them was sent.
+        # The confirmed writes that were answered before it was sent: when was the last one of them sent?
         place = bisect_left(self._answered_ns, write.sent_ns) - 1
         return place >= 0 and self._latest_sent_ns[place] > until_ns
 

@@ -83,7 +83,7 @@ class WaitingQueue:
 
 @dataclass
 class _Queue:
-    """Who waits for one lock. A waiter that has left stays in the heap until it would be the lowest."""
+    """The waiters for one lock. A waiter that has left stays in the heap until it would be the lowest."""
 
     _heap: list[_Waiter] = field(default_factory=list)
     # Number to the position of the write by which a waiter joined, and its owner.

@@ -109,7 +109,7 @@ def altered(records: Records, accused: Collection[int], *, computed: Mapping[int
         return {}
     asked = pc.is_in(records.runs["run"], value_set=pa.array(sorted(accused), pa.int64()))
     told = records.runs.filter(pc.and_(asked, pc.is_valid(records.runs["digest"])))
-    # Of a record that ends early the digest cannot be known; where the writer counted, an early end shows.
+    # The digest of a record that ends early cannot be known; where the writer counted, an early end shows.
     comparable = {
         row["run"]: row["digest"] for row in told.to_pylist() if row["event_count"] is not None or not row["is_cut_off"]
     }

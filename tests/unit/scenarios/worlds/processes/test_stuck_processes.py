@@ -52,9 +52,8 @@ LINES = {
 
 COMMAND = """
 import sys
-from scenarios.worlds.processes import beat
-from scenarios.worlds import watchdog
-beat.STUCK_CPU_S, beat.LOOK_EVERY_S, beat.ASLEEP_LOOKS, watchdog.TICK_S = 1.0, 0.1, 5, 0.2
+from scenarios.worlds.processes import beat, cpu_watch
+beat.STUCK_CPU_S, beat.LOOK_EVERY_S, beat.ASLEEP_LOOKS, cpu_watch.TICK_S = 1.0, 0.1, 5, 0.2
 from lockref.cli.main import main
 main()
 """
