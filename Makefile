@@ -32,13 +32,14 @@ $(READY): pyproject.toml requirements-tools.lock requirements-dev.lock requireme
 demo: $(READY) ## simulate, contend on a real S3 server, report through Spark
 	$(BIN)/lockref demo
 
+# Three workers on two cores: a quarter of a worker's time it waits, for servers, leases and timeouts.
 # Without --max-worker-restart=0 pytest-xdist waits for ever once a worker process has died (loadgroup, 3.8.0).
-test: $(READY) ## everything that is not long, in about twenty minutes on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart=0 -q -m "not long"
+test: $(READY) ## everything that is not long, in about eleven minutes on two cores
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --max-worker-restart=0 -q -m "not long"
 
 test-all: test ## and the slow lanes: long tests, all examples, forty kills, every correct lock and every expectation over many seeds
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart=0 -q -m long
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart=0 -q --hypothesis-profile thorough tests/properties
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --max-worker-restart=0 -q -m long
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --max-worker-restart=0 -q --hypothesis-profile thorough tests/properties
 	$(BIN)/python -m tests.quality.kills --times 40
 	$(BIN)/python -m tests.quality.planted.correct_locks 10
 	$(BIN)/lockref scenario test
