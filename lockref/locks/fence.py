@@ -126,7 +126,7 @@ class FenceMark(Generic[M]):
         self._kept: tuple[Version, Reserved] | None = None
 
     def reserve(self, stored: Stored[M], *, seen: int, is_over: Callable[[], bool]) -> Reserved | Refusal:
-        """The token of the grant that replaces what is stored.
+        """The token of the grant that replaces what is stored (H21).
 
         stored: as read just now, or as we know it to stand.
         seen: the highest token that this client knows of.

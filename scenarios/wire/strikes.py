@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, final
 
-from sim.faults.fault import InFlight
+from sim.faults.fault import Fault, InFlight, RequestFault
 from sim.faults.plan import FaultPlan
 
 TOLD_MAX: Final = 3
 """Requests that are told of each fault; the others are counted."""
+
+
+def _too_few(fault: Fault) -> str:
+    nth = fault.nth if isinstance(fault, RequestFault) else None
+    return "no request was of its kind" if nth in (None, 1) else f"fewer than {nth} requests were of its kind"
 
 
 @final
@@ -39,7 +44,7 @@ class Strikes:
                 is_for_requests = fault.is_request_fault or fault.when is not None
                 why = f"it could have struck {armed}×, and never did"
                 if not armed:
-                    why = "no request was of its kind" if is_for_requests else "the run ended before"
+                    why = _too_few(fault) if is_for_requests else "the run ended before"
                 yield f"{name} did not come about: {why}"
                 continue
             requests = self._told.get(fault.id, [])

@@ -5,14 +5,21 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 
-from lockref.clouds.s3.facts import OUTCOMES
+from lockref.clouds.answers import A_READ, Answered
+from lockref.clouds.s3.answers import Answers
+from lockref.clouds.s3.facts import BODILESS_404, OUTCOMES
 from lockref.clouds.statuses import classify
 from lockref.lab.loading import load_provider
 from lockref.locks.decisions import next_step
+from lockref.locks.fence import BLOCK, fence_key
+from lockref.locks.values import REQUEST_TIMEOUT_NS_MAX, Step
+from lockref.runtime import NS_PER_S
 from lockref.stores.port import WriteReply
+from lockref.words import Outcome
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
 from tests.docs import ROOT
@@ -81,6 +88,43 @@ def test_the_page_tells_the_answers_that_ports_get_wrong() -> None:
     told = {answer for answer, _ in S3_ANSWERS}
     assert told >= {"304", "301", "400 RequestTimeout", "404 NoSuchBucket", "404 NoSuchKey", "408", "501", "503"}
     assert "503 SlowDown" in told
+
+
+READS: dict[str, Callable[[Answered], bool]] = {
+    "FOUND": lambda reply: reply.outcome is Outcome.APPLIED and not reply.is_absent,
+    "ABSENT": lambda reply: reply.outcome is Outcome.APPLIED and reply.is_absent,
+    "REFUSED": lambda reply: reply.outcome is Outcome.REJECTED,
+    "FAILED": lambda reply: reply.outcome not in (Outcome.APPLIED, Outcome.REJECTED),
+}
+S3_READS = [
+    (answer, result)
+    for result, row in re.findall(r"^\| ([A-Z]+) \| (.*`\d{3}.*) \|$", PAGE, re.MULTILINE)
+    for answer in re.findall(r"`(\d{3}[^`]*)`", row)
+]
+
+
+@pytest.mark.parametrize(("answer", "result"), S3_READS, ids=[answer for answer, _ in S3_READS])
+def test_an_answer_of_s3_to_a_read_means_what_the_page_says(answer: str, result: str) -> None:
+    """A5: what a read may answer is another table than that of the writes."""
+    status, _, code = answer.partition(" ")
+    version = '"1"' if result == "FOUND" else ""
+    assert READS[result](Answers().meaning_of(A_READ, int(status), code=code, version=version))
+
+
+def test_the_page_tells_every_result_of_a_read() -> None:
+    """And what has no status of its own: a success without a version, a 404 without a body."""
+    assert {result for _, result in S3_READS} == set(READS)
+    assert Answers().meaning_of(A_READ, 200).outcome is Outcome.AMBIGUOUS
+    assert READS["ABSENT"](Answers().read_answer(A_READ, 404, {}, b""))
+    row = classify(OUTCOMES, 404, BODILESS_404)
+    assert next_step(WriteReply(outcome=row.outcome, missing=row.missing, status=404)) is Step.GONE
+
+
+def test_the_page_tells_the_numbers_of_the_lock() -> None:
+    """The longest request, the block of tokens, and where the fence object lies."""
+    assert f"at most {REQUEST_TIMEOUT_NS_MAX // NS_PER_S} s, H18" in PAGE
+    assert f"a block of {BLOCK:,} tokens" in PAGE
+    assert f"`table_lock.json` has `{fence_key('table_lock.json')}`" in PAGE
 
 
 def test_the_page_points_to_the_vectors_that_there_are() -> None:

@@ -378,6 +378,13 @@ def test_a_fault_that_met_nothing_is_told() -> None:
         assert bench.told() == ["l (lose_reply) did not come about: no request was of its kind"]
 
 
+def test_a_fault_on_a_request_that_never_came_says_which() -> None:
+    """There were requests of its kind, but not so many."""
+    with at_work(LoseReply(id="l", op="acquire", nth=3)) as bench:
+        assert [bench.acquires("n1"), bench.acquires("n2")] == [200, 412]
+        assert bench.told() == ["l (lose_reply) did not come about: fewer than 3 requests were of its kind"]
+
+
 @pytest.mark.parametrize("faults", [(), (Delay(id="d", by_ns=1),)], ids=["passing", "read whole"])
 def test_an_endpoint_speaks_tls(tmp_path: Path, faults: tuple[Fault, ...]) -> None:
     """A program that trusts the certificate it is told of is served and recorded; another one gets nowhere."""
