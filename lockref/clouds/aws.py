@@ -44,6 +44,10 @@ NO_ANSWER = (BotoCoreError, ResponseParserError, HTTPError)
 """No answer, or none that was understood. botocore translates urllib3's errors, but not those that strike while it
 reads the body of an error response."""
 
+NOT_READ = (*NO_ANSWER, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""As above, and a success that is none: botocore raises Python's own errors over a date or a number that is none, and
+over a body that is nested without end. For requests alone, whose arguments were looked at before."""
+
 _LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
 DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
 _LOOPBACK_REGION = "us-east-1"

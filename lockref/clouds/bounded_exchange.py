@@ -14,6 +14,7 @@ connections serve the next request under its own deadline.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import io
 import re
 import socket
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.util.connection import allowed_gai_family
 
+from lockref.grammar import decimal
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.probe.start_barrier import is_racing, wait_for_start
 
@@ -142,7 +144,7 @@ class BoundedSocket:
         raw = socket.SocketIO(cast("socket.socket", self), "r")
         # What makefile itself does: the socket stays open until its last file is closed.
         cast("Any", self._sock)._io_refs += 1  # noqa: SLF001
-        return io.BufferedReader(raw, buffering if buffering and buffering > 1 else io.DEFAULT_BUFFER_SIZE)
+        return _Reader(raw, buffering if buffering and buffering > 1 else io.DEFAULT_BUFFER_SIZE)
 
     def _arm(self) -> Exchange | None:
         exchange = _exchange.get()
@@ -150,6 +152,19 @@ class BoundedSocket:
             left_s = exchange.left_s()
             self._sock.settimeout(left_s if self._timeout_s is None else min(left_s, self._timeout_s))
         return exchange
+
+
+class _Reader(io.BufferedReader):
+    """The bytes of a reply. http.client asks for as many as the server says that there are.
+
+    It takes a chunk of -5 bytes for a length, and one of 2^60. The buffer would answer with a ValueError, an
+    OverflowError or a MemoryError, which no client expects; a chunk of -1 would be read until the connection ends.
+    """
+
+    def read(self, size: int | None = None, /) -> bytes:
+        if size is not None and not 0 <= size <= REPLY_BYTES_MAX:
+            raise http.client.IncompleteRead(b"")
+        return super().read(size)
 
 
 class BoundedConnection(_Base):
@@ -183,6 +198,10 @@ class BoundedConnection(_Base):
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]
         response = super().getresponse()
+        length = response.headers.get("Content-Length")
+        if length is not None and decimal(length.strip()) is None:
+            # http.client takes such a length for none, and reads until the connection ends; botocore asks int().
+            raise http.client.HTTPException("Content-Length is no length")
         exchange = _exchange.get()
         if exchange is not None:
             exchange.note(response.status, response.headers)

@@ -31,6 +31,11 @@ class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
 
 
+DECODED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""No answer that is read as a whole is longer; objects are read as a stream. A few bytes of gzip may become a thousand
+times as many."""
+_PIECE_BYTES: Final = 4096
+
 _POOLS: Final = {"http": _Pool, "https": _TlsPool}
 
 
@@ -45,6 +50,22 @@ class _BoundedAdapter(requests.adapters.HTTPAdapter):
         manager = super().proxy_manager_for(proxy, **kwargs)
         manager.pool_classes_by_scheme = _POOLS
         return manager
+
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        """One request. Errors: those of requests; ContentDecodingError for an answer that grows beyond any answer."""
+        response = super().send(*args, **kwargs)
+        if response.encoding is None:
+            # requests would guess it from all bytes, which takes a second for each megabyte.
+            response.encoding = "utf-8"
+        if not kwargs.get("stream") and response.headers.get("Content-Encoding"):
+            body = bytearray()
+            for piece in response.iter_content(_PIECE_BYTES):
+                body += piece
+                if len(body) > DECODED_BYTES_MAX:
+                    response.close()
+                    raise requests.exceptions.ContentDecodingError("the answer grows without end")
+            response._content = bytes(body)  # noqa: SLF001
+        return response
 
     def close(self) -> None:
         """Close the kept connections now; urllib3 leaves that to the garbage collector."""

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import http.client
 import os
+import re
 import select
 import socket
 import ssl
@@ -19,7 +20,7 @@ from typing import Final, cast
 from urllib.parse import urlsplit
 
 from lockref.clouds.bounded_exchange import BoundedSocket, bounded
-from lockref.clouds.calls import Answer, Call, HttpReply, Unsigned
+from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Unsigned
 from lockref.errors import ConfigError
 from lockref.grammar import decimal
 from lockref.runtime import NS_PER_S, ThreadRuntime
@@ -36,6 +37,13 @@ _LOST: Final = (OSError, http.client.HTTPException, ValueError)
 """Errors of an exchange without an answer in HTTP. A status that is no number raises ValueError."""
 _ODD: Final = (KeyError, IndexError, AttributeError, TypeError, ValueError)
 """Errors over an answer that is not of the service's form. Nobody knows whether such a request took effect."""
+_SECRET_FIELDS: Final = ("authorization", "x-amz-security-token")
+_SIGNED_NAMES: Final = re.compile(r"SignedHeaders=[^,]*")
+_SIGNED_QUERY: Final = re.compile(r"(?:^|&)sig=([^&]+)")
+_BETWEEN_WORDS: Final = re.compile(r"[\s,;=&:]+")
+_SECRET_LENGTH_MIN: Final = 24
+"""Signatures and tokens are longer; ids of accounts, names and dates are shorter."""
+_PIECE: Final = 12
 _now_ns: Final = ThreadRuntime().monotonic_ns
 
 
@@ -50,6 +58,7 @@ class Held:
         self._failure: Answer | None = None
         self._rest = b""
         self._method = ""
+        self._secrets: tuple[str, ...] = ()
         self._began_ns = _now_ns()
 
     def send_most(self) -> None:
@@ -59,7 +68,7 @@ class Held:
         except Unsigned as error:
             self._failure = _lost(error, is_unsent=True)
             return
-        encoded, self._method = request.encoded(), request.method
+        encoded, self._method, self._secrets = request.encoded(), request.method, _secrets_of(request)
         try:
             self._sock, self._is_reused = self._store.connect()
         except OSError as error:
@@ -99,12 +108,12 @@ class Held:
             answer = self._store.dialect.answer(self._call, reply)
         except _ODD as error:
             return dataclasses.replace(_lost(error), duration_ns=_now_ns() - self._began_ns)
-        return dataclasses.replace(
-            answer,
-            duration_ns=_now_ns() - self._began_ns,
-            server=reply.headers.get("server", "")[:80],
-            date=reply.headers.get("date", "")[:40],
-        )
+        server, date = reply.headers.get("server", "")[:80], reply.headers.get("date", "")[:40]
+        told = (answer.reason, answer.version, answer.code, server, date)
+        if any(secret in text for secret in self._secrets for text in told):
+            # These are printed and stored.
+            answer, server, date = _lost(_RepeatsSecretsError()), "", ""
+        return dataclasses.replace(answer, duration_ns=_now_ns() - self._began_ns, server=server, date=date)
 
     def release(self) -> Answer:
         """Send the last byte and wait for the answer."""
@@ -267,6 +276,21 @@ def _read_reply(sock: BoundedSocket, method: str) -> tuple[HttpReply, bool]:
         return HttpReply(status=response.status, headers=headers, body=body), is_reusable
     finally:
         response.close()
+
+
+class _RepeatsSecretsError(Exception):
+    """A reply that holds what its request had to prove who sent it. No service does that."""
+
+
+def _secrets_of(request: HttpRequest) -> tuple[str, ...]:
+    """Pieces of the request that nobody else may see, such as of a token: so long that no other word has them in it.
+
+    A part of a token is enough, since a reply's fields are cut off.
+    """
+    fields = [value for name, value in request.headers.items() if name.lower() in _SECRET_FIELDS]
+    in_query = _SIGNED_QUERY.findall(urlsplit(request.target).query)
+    words = _BETWEEN_WORDS.split(_SIGNED_NAMES.sub("", " ".join([*fields, *in_query])))
+    return tuple({word[:_PIECE] for word in words if len(word) >= _SECRET_LENGTH_MIN})
 
 
 def _lost(error: Exception, *, is_unsent: bool = False) -> Answer:

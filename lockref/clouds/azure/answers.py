@@ -76,7 +76,7 @@ def answer_to(place: Place, call: Call, reply: HttpReply) -> Answer:
 def _entries(body: bytes, *, cut: int) -> Entries | None:
     """Names and versions of a listing; None for what is none."""
     root = parsed(body.removeprefix(b"\xef\xbb\xbf"))
-    if root is None:
+    if root is None or root.tag != "EnumerationResults":
         return None
     return tuple(
         ((blob.findtext("Name") or "")[cut:], blob.findtext("Properties/Etag") or "") for blob in root.iter("Blob")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from lockref.stores.address import StoreAddress
 
-_NOT_UNDERSTOOD: Final = (AttributeError, LookupError, TypeError, ValueError)
+_NOT_UNDERSTOOD: Final = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of the SDK over an answer that is not Azure's. The caller's own mistakes are found before it is called."""
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from lockref.clouds.aws import NO_ANSWER, aws_client, explain, status_and_code
+from lockref.clouds.aws import NOT_READ, aws_client, explain, status_and_code
 from lockref.clouds.bounded_exchange import bounded
 from lockref.clouds.dynamodb.facts import OUTCOMES
 from lockref.clouds.statuses import classify, reason_text
@@ -156,7 +156,7 @@ class DynamoChannel:
         """One request. Raises nothing for what the service can answer."""
         with bounded(min(timeout_ns, self._request_timeout_ns)):
             try:
-                answer = self._ask(request)
+                return self._applied(request, self._ask(request))
             except ClientError as error:
                 status, code = status_and_code(error)
                 row = classify(OUTCOMES, status, code)
@@ -170,9 +170,12 @@ class DynamoChannel:
                 if outcome is Outcome.REJECTED:
                     reason = f"{reason}; table {self._table!r}{self._advice(code)}"
                 return Reply(outcome, missing=is_missing, status=status, reason=reason)
-            except NO_ANSWER as error:
+            except NOT_READ as error:
                 outcome, reason = explain(error)
                 return Reply(outcome, reason=reason)
+
+    def _applied(self, request: Request, answer: Any) -> Reply:
+        """The reply of a success. Errors: those of `NOT_READ` for an item that is none."""
         status = int(answer["ResponseMetadata"]["HTTPStatusCode"])
         found = _as_kept(answer.get("Item") or answer.get("Attributes"))
         item = None if found is None else self._naming.as_kept(found)
@@ -193,7 +196,7 @@ class DynamoChannel:
         try:
             key = self._naming.key_as_sent(row_key)
             return "Item" not in self._made.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        except (ClientError, *NO_ANSWER):
+        except (ClientError, *NOT_READ):
             return False
 
     def _ask(self, request: Request) -> Any:
@@ -226,7 +229,7 @@ class DynamoChannel:
                 status, code = status_and_code(error)
                 told = reason_text(classify(OUTCOMES, status, code).why, status, code)
                 raise BackendUnavailable(f"table {self._table!r} cannot be used: {told}") from None
-            except NO_ANSWER as error:
+            except NOT_READ as error:
                 raise BackendUnavailable(f"table {self._table!r} does not answer: {explain(error)[1]}") from None
         schema = {kind: name for name, kind in key_schema(described)}
         types = attribute_types(described)
@@ -275,13 +278,13 @@ class DynamoChannel:
                 if code != "ResourceInUseException":
                     told = reason_text(classify(OUTCOMES, status, code).why, status, code)
                     raise BackendUnavailable(f"table {self._table!r} cannot be made: {told}") from None
-            except NO_ANSWER as error:
+            except NOT_READ as error:
                 raise BackendUnavailable(f"table {self._table!r} cannot be made: {explain(error)[1]}") from None
             looks = max(1, self._request_timeout_ns // _CREATING_PAUSE_NS)
             pause = {"Delay": _CREATING_PAUSE_NS / NS_PER_S, "MaxAttempts": looks}
             try:
                 self._made.get_waiter("table_exists").wait(TableName=self._table, WaiterConfig=pause)
-            except NO_ANSWER as error:  # The waiter's own error is among these.
+            except NOT_READ as error:  # The waiter's own error is among these.
                 raise BackendUnavailable(f"table {self._table!r} was made and is not there: {error}") from None
 
     def close(self) -> None:

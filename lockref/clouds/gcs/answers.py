@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from lockref.clouds.answers import A_CREATE, SOMETHING_ELSE, Answered, Asked, Question, decide
+from lockref.clouds.answers import A_CREATE, SOMETHING_ELSE, Answered, Asked, Question, decide, silence
 from lockref.clouds.calls import (
     BEGIN_UPLOAD,
     LIST,
@@ -152,15 +152,21 @@ def answer_to(place: Place, call: Call, reply: HttpReply) -> Answer:
     question = A_CREATE if call.verb == PUT else call.question
     found = read_answer(question, reply.status, reply.headers, reply.body)
     entries: Entries = ()
-    if call.verb in (LIST, VERSIONS):
-        items = json_object(reply.body).get("items")
-        cut = len(place.prefix)
-        named = [each for each in items if isinstance(each, dict) and "name" in each] if isinstance(items, list) else []
-        entries = tuple((str(each["name"])[cut:], str(each.get("generation", ""))) for each in named)
-    elif call.verb == VERSIONING:
-        told = json_object(reply.body).get("versioning")
-        is_on = isinstance(told, dict) and bool(told.get("enabled"))
-        entries = (("status", "enabled" if is_on else ""),)
+    if call.verb in (LIST, VERSIONS, VERSIONING) and found.outcome is Outcome.APPLIED:
+        told = json_object(reply.body)
+        if not told:
+            # A page of somebody else's is no bucket without objects. The service names at least the kind of its answer.
+            found = silence(Outcome.AMBIGUOUS, "a success that cannot be read", status=reply.status)
+        elif call.verb == VERSIONING:
+            versioning = told.get("versioning")
+            is_on = isinstance(versioning, dict) and bool(versioning.get("enabled"))
+            entries = (("status", "enabled" if is_on else ""),)
+        else:
+            items = told.get("items")
+            cut = len(place.prefix)
+            listed = items if isinstance(items, list) else []
+            named = [each for each in listed if isinstance(each, dict) and "name" in each]
+            entries = tuple((str(each["name"])[cut:], str(each.get("generation", ""))) for each in named)
     return Answer.of(
         found,
         status=reply.status,

@@ -57,7 +57,9 @@ if TYPE_CHECKING:
 _NO_ANSWER: Final = (requests.RequestException, GoogleAuthError, DataCorruption, HTTPError)
 """No answer, or none that was understood. A raw download reads its body below requests, whose errors are urllib3's."""
 
-_NOT_UNDERSTOOD: Final = (requests.exceptions.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError)
+_NOT_UNDERSTOOD: Final = (
+    requests.exceptions.JSONDecodeError, AttributeError, KeyError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
 """Errors of the client over a success that is not GCS's. The caller's own mistakes are found before it is called."""
 
 ANONYMOUS_NOTE: Final = "no Google credentials are sent: the endpoint is not Google's own"

@@ -118,7 +118,8 @@ class Answers:
         details: _Details = {}
         if found.outcome is Outcome.APPLIED and call.verb in _LISTED:
             root = parsed(reply.body)
-            if root is None:
+            if root is None or (call.verb == LIST and local_name(root) != "ListBucketResult"):
+                # Another document, such as a page in XHTML, is no bucket without objects.
                 found = silence(Outcome.AMBIGUOUS, "a success that cannot be read", status=reply.status)
             else:
                 details = _details(root, call.verb, cut=len(place.prefix))

@@ -32,7 +32,7 @@ from lockref.clouds.answers import (
     write_question,
     write_reply,
 )
-from lockref.clouds.aws import DUMMY_NOTE, NO_ANSWER, aws_client, aws_session, explain, is_dummy, status_and_code
+from lockref.clouds.aws import DUMMY_NOTE, NOT_READ, aws_client, aws_session, explain, is_dummy, status_and_code
 from lockref.clouds.bounded_exchange import Exchange, bounded
 from lockref.clouds.s3.answers import Answers
 from lockref.clouds.s3.facts import AMAZON, SCHEME, Dialect
@@ -127,7 +127,7 @@ class S3Store:
         except ClientError as error:
             status, code = status_and_code(error)
             return read_reply(self._answers.meaning_of(A_READ, status, code=code), body)
-        except NO_ANSWER as error:
+        except NOT_READ as error:
             return read_reply(silence(*explain(error)), body)
         return read_reply(self._applied(A_READ, answer, exchange), body)
 
@@ -173,7 +173,7 @@ class S3Store:
                 answer = send()
             except ClientError as error:
                 return write_reply(self._refused(question, error, exchange))
-            except NO_ANSWER as error:
+            except NOT_READ as error:
                 return write_reply(silence(*explain(error)))
         return write_reply(self._applied(question, answer, exchange))
 
@@ -235,7 +235,7 @@ def create_container(address: StoreAddress, request_timeout_ns: int) -> None:
             client.create_bucket(Bucket=address.container)
     except client.exceptions.BucketAlreadyOwnedByYou:
         return
-    except (ClientError, *NO_ANSWER) as error:
+    except (ClientError, *NOT_READ) as error:
         raise BackendUnavailable(f"creating the bucket of {address} failed: {type(error).__name__}") from error
     finally:
         client.close()

@@ -44,6 +44,8 @@ class Server:
         self.port = self._listening.getsockname()[1]
         self.connections = 0
         self.requests = 0
+        self.head = b""
+        """Of the last request."""
         self._answers = answers
         self._context = context
         self._over = threading.Event()
@@ -86,6 +88,7 @@ class Server:
         while missing > 0:
             missing -= len(connection.recv(65536))
         self.requests += 1
+        self.head = head
         return True
 
     def close(self) -> None:
