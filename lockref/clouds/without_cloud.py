@@ -100,3 +100,7 @@ ENSEMBLE: Final = Cloud(
     service="coordination",
     holds_objects=False,
 )
+
+OF_THIS_MACHINE: Final = (MEMORY, FOLDER)
+OF_SERVICES: Final = (ENSEMBLE,)
+"""The addresses of services that hold no objects, one for each such kind of `lockref.services`."""
