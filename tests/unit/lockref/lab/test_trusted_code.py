@@ -11,6 +11,8 @@ from lockref.cli.main import run
 from lockref.lab.loading import is_installed_code
 from scenarios.definition.load import catalogue
 
+pytestmark = pytest.mark.usefixtures("briefly_shrunk")
+
 LOCK = """
 import pathlib
 (pathlib.Path(__file__).parent / "executed").write_text("x")
@@ -79,7 +81,7 @@ def test_a_failure_names_no_folder_of_its_machine_and_works_elsewhere(folder, tm
     assert run(["replay", "sent.json", "--provider", "locks/lock.py:Mine"]) == 1
 
 
-def test_a_lock_within_a_scenario_is_stored_without_its_folder_too(folder, tmp_path, briefly_shrunk):
+def test_a_lock_within_a_scenario_is_stored_without_its_folder_too(folder, tmp_path):
     """A user may name it by an absolute path; the failure is replayed where the folder has been moved to."""
     text = next(path for path in catalogue() if path.stem == "e08-paused-holder").read_text()
     (folder / "mixed.yaml").write_text(f"{text}\nproviders: {{n1: '{folder}/lock.py:Mine'}}\n")
