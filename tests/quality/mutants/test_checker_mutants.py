@@ -31,6 +31,7 @@ from tests.unit.reports.checks import (
     test_fairness,
     test_grant_clauses,
     test_grant_sources,
+    test_late_host,
     test_liveness,
     test_loss_notice,
     test_measures,
@@ -63,6 +64,7 @@ SUITES = (
     test_writes_in_calls,
     test_proven_faults,
     test_promised,
+    test_late_host,
     test_legal_histories,
 )
 
@@ -266,6 +268,18 @@ JUDGE_MUTANTS = [
     ("promised", "min(end_ns, int(case.end_ns[run])) - begin_ns", "end_ns - begin_ns"),
     ("promised", " and not self._checks_tokens[run]", ""),
     ("promised", "(at <= until_ns)", "True"),
+    ("facts.surroundings.host", "if over[one] > late[number] and not", "if True and not"),
+    ("facts.surroundings.host", "Op.DELETE, Op.WRITE))", "Op.DELETE))"),
+    ("facts.surroundings.host", "late[late < NOTICED_NS] = 0", "pass"),
+    ("judgement", "**dict.fromkeys((\"S4\", \"S5\", \"S6\"), _CLOCKS)", "**dict.fromkeys((\"S4\", \"S5\"), _CLOCKS)"),
+    ("judgement", "**dict.fromkeys((\"S4\", \"S5\", \"S6\"), _CLOCKS)", "**dict.fromkeys((\"S5\", \"S6\"), _CLOCKS)"),
+    ("judgement", "**dict.fromkeys((\"S4\", \"S5\", \"S6\"), _CLOCKS)", "**dict.fromkeys((\"S4\", \"S6\"), _CLOCKS)"),
+    ("judgement", "pc.fill_null(runs[name], 0) if name in _CLOCKS else runs[name]", "runs[name]"),
+    ("judgement", "_SPANS: Final = (\"validity_ns\", \"poll", "_SPANS: Final = (\"poll"),
+    ("judgement", "pc.add(known, late_ns)", "pc.add(known, 2 * late_ns)"),
+    ("promised", "max(READING_NS, late_ns)", "READING_NS"),
+    ("clauses.waiting", "np.isin(operations.outcome, (Outcome.AMBIGUOUS, Outcome.REJECTED))", "np.isin(operations.outcome, (Outcome.AMBIGUOUS,))"),  # noqa: E501
+    ("clauses.waiting", "busy_from = np.where(operations.is_granted, operations.return_at_ns, operations.call_at_ns)", "busy_from = operations.call_at_ns"),  # noqa: E501
 ]  # fmt: skip
 
 TOKEN_ORDER_MUTANTS = [

@@ -61,6 +61,25 @@ def test_a_request_that_outlived_its_own_timeout_measures_the_machine():
     assert l5(denied_after(real(), 29, request_s=5))["verdict"] == "violated"
 
 
+@pytest.mark.parametrize("lengths_s", [(7.1, 6), (6, 7.1)])
+def test_the_longest_of_such_requests_counts(lengths_s):
+    """L5: 2.1 s explain 9 s of a call that may take 26; the other request, of 1 s too much, would explain 2."""
+    history = denied_after(real(), 29)
+    for place, length_s in enumerate(lengths_s):
+        begin_ns = (1 + 9 * place) * S
+        history.write("n2", Op.ACQUIRE, sent=begin_ns, replied=begin_ns + int(length_s * S), owner="n2",
+                      outcome=Outcome.PRECONDITION_FAILED)  # fmt: skip
+    assert l5(history)["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("op", [Op.ACQUIRE, Op.RENEW, Op.RELEASE, Op.READ, Op.DELETE, Op.WRITE])
+def test_every_request_to_the_store_measures_the_machine(op):
+    """The lock's fence writes an object beside its record: the client ends that request, too."""
+    history = denied_after(real(), 29)
+    history.write("n2", op, sent=S, replied=int(8.1 * S), owner="n2", outcome=Outcome.PRECONDITION_FAILED)
+    assert l5(history)["verdict"] == "inconclusive"
+
+
 def test_a_request_of_a_stopped_process_does_not_measure_the_machine():
     """What the plan did to one process excuses no other one."""
     history = denied_after(real(), 29)
@@ -175,6 +194,59 @@ def test_a_takeover_is_not_early_by_less_than_the_machine_was_late(early_s, late
     assert found["verdict"] == expected
     if expected == "violated" and late_s:
         assert found["witness"]["beyond_promise"][0]["promised_ns"] == 0, "what was promised is not longer"
+
+
+def test_a_bound_that_nobody_gave_is_longer_by_the_lateness_too():
+    """S5: without a clock bound in the runs table it is 0, and the machine was late all the same."""
+    history = real(host_late_ns=2 * S, drift_bound_ns=None)
+    history.wall_ahead = {"n2": 40 * S}
+    history.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=30 * S)
+    at = 28 * S + 1
+    history.granted("n2", call=at - 9, sent=at - 2, applied=at - 1, returned=at, token=2, valid_for=30 * S)
+    assert verdict(judge(*tables(history)), "S5")["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("early_s", "late_s", "expected"), [(1.9, 2, "inconclusive"), (1.9, 0, "violated"), (5, 2, "violated")]
+)
+def test_a_release_by_a_waiter_is_not_early_by_less_than_the_machine_was_late(early_s, late_s, expected):
+    """S6: outside an acquire, on condition, by a client whose wall clock is far ahead."""
+    history = real(host_late_ns=int(late_s * S))
+    history.wall_ahead = {"n2": 40 * S}
+    history.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=30 * S)
+    at = int((30 - early_s) * S)
+    history.write("n2", Op.RELEASE, sent=at - 2, replied=at, owner="owner-n2", token=2)
+    assert verdict(judge(*tables(history)), "S6")["verdict"] == expected
+
+
+@pytest.mark.parametrize(
+    ("over_s", "late_s", "expected"), [(1.9, 2, "inconclusive"), (1.9, 0, "violated"), (2.1, 2, "violated")]
+)
+def test_a_yes_that_a_torn_stamp_makes_late_excuses_the_write_after_it(over_s, late_s, expected):
+    """S4, no tokens: a write that the guard allowed in time is counted; in time is what the machine lets it be."""
+    history = real(host_late_ns=int(late_s * S))
+    first = history.granted("n1", call=0, sent=1, applied=2, returned=3, valid_for=30 * S)
+    history.believes(first, 4, int((30 + over_s) * S))
+    second = history.granted("n2", call=30 * S, sent=32 * S, applied=32 * S + 1, returned=32 * S + 2, valid_for=30 * S)
+    history.believes(second, 32 * S + 3, 40 * S)
+    history.effect(second, at=33 * S)
+    history.effect(first, at=34 * S, attempt=1)
+    assert verdict(judge(*tables(history)), "S4")["verdict"] == expected
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "late_s", "expected"),
+    [(44, 0, "held"), (56, 2, "inconclusive"), (56, 0, "violated"), (58, 2, "violated")],
+)
+def test_the_validity_of_a_record_without_a_stamp_is_longer_too(waited_s, late_s, expected):
+    """L1: V, p, two q and two β are one span each, so a machine that is 2 s late explains 12 s."""
+    history = real(host_late_ns=late_s * S)
+    history.granted("n1", call=0, sent=1, applied=2, returned=3, token=1, valid_for=None)
+    history.fault("n1", S, "crash", "begin")
+    call = history.call("n2", Op.ACQUIRE, S)
+    history.returns("n2", Op.ACQUIRE, waited_s * S, call, Outcome.AMBIGUOUS)
+    history.run["end_ns"] = waited_s * S
+    assert verdict(judge(*tables(history)), "L1")["verdict"] == expected
 
 
 def test_clocks_of_a_late_machine_are_not_said_to_be_apart():

@@ -144,12 +144,22 @@ def test_unread_a_dead_holder_is_no_reason_to_wait():
     assert h.verdict("L1")["verdict"] == "violated"
 
 
-def test_unread_a_call_without_an_answer_may_have_left_something():
-    """L1: n3 ended without knowing at 50, so waiting counts from then."""
+@pytest.mark.parametrize("outcome", [Outcome.AMBIGUOUS, Outcome.REJECTED])
+def test_unread_a_call_without_an_answer_may_have_left_something(outcome):
+    """L1: n3 ended in an error at 50, so waiting counts from then."""
     h = unread(5)
-    h.fails("n3", call=20, returned=50, outcome=Outcome.AMBIGUOUS)
+    h.fails("n3", call=20, returned=50, outcome=outcome)
     h.fails("n2", call=0, returned=170)
     assert h.verdict("L1")["verdict"] == "held"
+
+
+def test_unread_a_grant_that_comes_late_is_no_use_before_it():
+    """L1: n3 asks at 100 and is told at 219; n2 waits from 5, and nobody had the lock for more than 120 of that."""
+    h = unread(5)
+    h.fails("n2", call=0, returned=219)
+    h.granted("n3", call=100, applied=218, returned=219, owner="")
+    found = h.verdict("L1")
+    assert (found["verdict"], found["witness"]["node"]) == ("violated", "n2")
 
 
 @pytest.mark.parametrize(("returned", "expected"), [(170, "held"), (171, "violated")])
