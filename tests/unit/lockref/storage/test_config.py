@@ -72,6 +72,7 @@ def test_the_old_name_of_the_renew_interval_still_works():
     [
         ({VALIDITY: 1, RENEW_INTERVAL: 0}, f"{BASE_PATH} does not exist!"),
         ({**BASE, VALIDITY: 5, RENEW_INTERVAL: 1}, f"{VALIDITY} should be greater than or equal to 10x {RENEW_INTERVAL}"),  # noqa: E501
+        ({**BASE, VALIDITY: 19, RENEW_INTERVAL: 2}, f"{VALIDITY} should be greater than or equal to 10x {RENEW_INTERVAL}"),  # noqa: E501
         ({**BASE, VALIDITY: 9, RENEW_INTERVAL: 0}, f"{VALIDITY} should be greater than or equal to 10 seconds."),
         ({**BASE, VALIDITY: 10, RENEW_INTERVAL: 0}, f"{RENEW_INTERVAL} should be greater than or equal to 1 second."),
     ],
@@ -88,7 +89,7 @@ def test_the_smallest_accepted_settings():
     assert StorageLockConfig.from_properties({**BASE, VALIDITY: 10, RENEW_INTERVAL: 1}).validity_ns == 10 * NS_PER_S
 
 
-@pytest.mark.parametrize("value", ["", "ten", "1.5", 1.5, True, "1_0", "99999999999999999999", [10]])
+@pytest.mark.parametrize("value", ["", "ten", "1.5", 1.5, True, "1_0", "99999999999999999999", 2**63, [10]])
 def test_what_is_no_number_is_refused_by_name(value):
     """The message names the key, the value and the accepted form."""
     with pytest.raises(ConfigError, match=rf"{VALIDITY} is .*expected a whole number"):

@@ -30,6 +30,9 @@ def opened(**properties: object) -> None:
         f"{_HUDI}.client.transaction.lock.FileSystemBasedLockProvider",
         f"{_HUDI}.client.transaction.lock.InProcessLockProvider",
         f"{_HUDI}.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+        f"{_HUDI}.client.transaction.lock.NoopLockProvider",
+        "com.example.StorageBasedLockProvider",
+        STORAGE_PROVIDER.rpartition(".")[2],
         "com.example.OurOwnLockProvider",
         "",
         7,
@@ -42,8 +45,47 @@ def test_writers_that_lock_elsewhere_are_not_joined(provider: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("provider", "where"),
+    [
+        ("aws.transaction.lock.DynamoDBBasedLockProvider", "in a table of DynamoDB"),
+        ("aws.transaction.lock.DynamoDBBasedImplicitPartitionKeyLockProvider", "in a table of DynamoDB"),
+        ("client.transaction.lock.ZookeeperBasedLockProvider", "in ZooKeeper"),
+        ("client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider", "in ZooKeeper"),
+        ("client.transaction.lock.FileSystemBasedLockProvider", "by a file"),
+        ("client.transaction.lock.InProcessLockProvider", "within one process each"),
+        ("client.transaction.lock.NoopLockProvider", "nowhere"),
+        ("hive.HiveMetastoreBasedLockProvider", "in the Hive metastore"),
+        ("hive.transaction.lock.HiveMetastoreBasedLockProvider", "in the Hive metastore"),
+    ],
+)
+def test_the_refusal_tells_where_such_writers_lock(provider: str, where: str) -> None:
+    """Hudi's own providers are known by name, those of older versions as well."""
+    with pytest.raises(ConfigError, match=f"the table's writers lock {where}"):
+        opened(**{PROVIDER: f"{_HUDI}.{provider}"})
+
+
+_LEFT_OVER = (
+    "filesystem.path", "filesystem.expire", "hivemetastore.database", "hivemetastore.table", "hivemetastore.uris",
+    "zookeeper.url", "zookeeper.port", "zookeeper.base_path", "zookeeper.lock_key", "zookeeper.session_timeout_ms",
+    "zookeeper.connection_timeout_ms", "dynamodb.table", "dynamodb.partition_key", "dynamodb.region",
+    "dynamodb.endpoint_url", "dynamodb.billing_mode", "dynamodb.read_capacity", "dynamodb.write_capacity",
+    "dynamodb.table_creation_timeout",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _LEFT_OVER)
+def test_a_property_of_another_lock_is_joined_only_where_the_provider_is_named(name: str) -> None:
+    """Alone it is a sign that the writers lock elsewhere; beside the provider it is what an earlier one left."""
+    given = {f"hoodie.write.lock.{name}": "x"}
+    with pytest.raises(ConfigError, match=f"{name} belongs to another lock of Hudi's"):
+        opened(**given)
+    opened(**given, **{PROVIDER: STORAGE_PROVIDER})
+
+
+@pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"hoodie.write.lock.azure.sas.tokn": "x"}, "azure.sas.tokn is no property of Hudi's locks"),
         ({"hoodie.write.lock.wait_time": "5"}, "Did you mean 'hoodie.write.lock.wait_time_ms'"),
         ({"hoodie.write.lock.storage.validty.timeout.secs": "60"}, "is no property"),
         ({"hoodie.write.lock.num_retries": "ten"}, "num_retries is 'ten'; expected a whole number"),
@@ -54,6 +96,13 @@ def test_writers_that_lock_elsewhere_are_not_joined(provider: object) -> None:
             {
                 "hoodie.write.lock.storage.renew.interval.secs": "20",
                 "hoodie.write.lock.storage.heartbeat.poll.secs": "30",
+            },
+            "two names of one interval",
+        ),
+        (
+            {
+                "hoodie.write.lock.storage.renew.interval.secs": "30",
+                "hoodie.write.lock.storage.heartbeat.poll.secs": "20",
             },
             "two names of one interval",
         ),
@@ -76,6 +125,11 @@ def test_what_is_unknown_malformed_or_contradicts_is_refused(given: dict[str, ob
             "hoodie.table.name": "orders",
             "hoodie.write.lock.client.num_retries": 3,
         },
+        {PROVIDER: None, "hoodie.write.lock.zookeeper.url": None, "hoodie.write.lock.misspelt": None},
+        {
+            "hoodie.write.lock.storage.renew.interval.secs": "20",
+            "hoodie.write.lock.storage.heartbeat.poll.secs": 20,
+        },
     ],
 )
 def test_writers_that_lock_in_storage_are_joined(given: dict[str, object]) -> None:
@@ -83,11 +137,13 @@ def test_writers_that_lock_in_storage_are_joined(given: dict[str, object]) -> No
     opened(**given)
 
 
-def test_a_short_wait_is_allowed_and_told(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("wait_ms", "is_told"), [("1500", True), ("299999", True), ("300000", False), (None, False)])
+def test_a_short_wait_is_allowed_and_told(wait_ms: str | None, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
     """A writer that waits for less than a lease never outlives a dead holder in one attempt."""
     with caplog.at_level(logging.WARNING, "lockref"):
-        opened(**{"hoodie.write.lock.wait_time_ms": "1500"})
-    assert "wait_time_ms is 1500 ms, and a lease lasts 300 s" in caplog.text
+        opened(**{"hoodie.write.lock.wait_time_ms": wait_ms})
+    assert (f"wait_time_ms is {wait_ms} ms, and a lease lasts 300 s" in caplog.text) is is_told
+    assert bool(caplog.text) is is_told
 
 
 def test_a_credential_in_the_properties_is_named_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
