@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from lockref.grammar import decimal
 from lockref.runtime import NS_PER_MS, Runtime, ThreadRuntime
@@ -49,6 +49,11 @@ class _Busy(Exception):
 
 class _Damaged(Exception):
     """A file of ours holds what we never write."""
+
+
+def _unless_absent(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 class FileStore:
@@ -92,6 +97,18 @@ class FileStore:
 
     def delete(self, key: str, version: Version | None = None) -> WriteReply:
         return self._change(key, None, version=version)
+
+    def keys(self, start: str) -> list[str]:
+        """The keys that begin so, sorted. No call of the port: it is for whoever looks after a folder.
+
+        Errors: OSError for a folder that cannot be read; one that is not there has no keys.
+        """
+        found: list[str] = []
+        for folder, _, names in os.walk(self.folder, onerror=_unless_absent):
+            above = Path(folder).relative_to(self.folder).parts
+            objects = [name.removesuffix(_OBJECT_SUFFIX) for name in names if name.endswith(_OBJECT_SUFFIX)]
+            found += ["/".join(unquote(part) for part in (*above, name)) for name in objects]
+        return sorted(key for key in found if key.startswith(start))
 
     def close(self) -> None:
         """Nothing is kept open between requests."""

@@ -9,6 +9,7 @@ nothing proves that the other one has ended, as it may run on another machine.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from lockref.clouds.calls import (
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.probe.fingerprint import EarlierProbe
 from lockref.words import Outcome
+from scenarios.probe.local import LocalStore
 from scenarios.probe.session import PREFIX, began_wall_ns
 
 if TYPE_CHECKING:
@@ -188,6 +190,9 @@ class _Sweep:
     def note_earlier(self) -> None:
         """Name what other probes have left. It is not removed: they may be at work."""
         keys = [key for verb in (LIST, UPLOADS) for key, _ in self.listed(verb, PREFIX) or ()]
+        if isinstance(self.session.store, LocalStore):
+            with contextlib.suppress(OSError):  # A folder that can be read no more has told that in each answer.
+                keys = self.session.store.keys(PREFIX)
         counts = Counter(key.partition("/")[0] for key in keys)
         now_ns = self.session.runtime.wall_ns()
         for prefix, count in sorted(counts.items()):

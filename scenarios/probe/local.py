@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from lockref.clouds.calls import ANYTHING, DELETE, PUT, READ, Answer, Call, Inexpressible, WriteMode
 from lockref.clouds.statuses import NO_STATUSES
 from lockref.runtime import ThreadRuntime
+from lockref.stores.localfs import FileStore
 from lockref.stores.port import Version
 from lockref.stores.probe import start_barrier
 
@@ -70,6 +71,13 @@ class LocalStore:
         if call.match is not None:
             return self._store.put_if_version(call.key, call.body, Version(call.match))
         return self._store.put(call.key, call.body)
+
+    def keys(self, start: str) -> list[str]:
+        """The keys in a folder that begin so; none for a store in memory, which ends with its process.
+
+        Errors: OSError for a folder that cannot be read.
+        """
+        return self._store.keys(start) if isinstance(self._store, FileStore) else []
 
     def close(self) -> None:
         self._store.close()

@@ -285,3 +285,16 @@ def test_the_lock_file_may_be_taken_by_other_users(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / STATE_FOLDER / "lock").stat().st_mode & 0o777 == 0o666
+
+
+def test_the_keys_of_a_folder_are_told_by_whoever_looks_after_it(tmp_path: Path) -> None:
+    """Whatever stands in a key; our own state is none, and a folder that is not there has none."""
+    store = FileStore(tmp_path / "store", request_timeout_ns=NS_PER_S)
+    assert store.keys("") == []
+    keys = sorted(["a/b", "a/ä%2F=", "ab", ".lockref-x/y", "b c/d"])
+    for key in keys:
+        assert store.put(key, b"x").outcome is Outcome.APPLIED
+    assert store.keys("") == keys
+    assert store.keys("a/") == [key for key in keys if key.startswith("a/")]
+    store.delete("ab")
+    assert "ab" not in store.keys("")

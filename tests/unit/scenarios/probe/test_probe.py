@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from lockref.cli.main import run
+from lockref.clouds.uri import open_store
 from lockref.runtime import NS_PER_S
+from lockref.stores.localfs import FileStore
 from lockref.stores.probe.fingerprint import Fingerprint
 from reports.formats.fingerprint import residue_lines
 from scenarios.probe.fingerprint import fingerprint_of
@@ -65,6 +67,19 @@ def test_a_folder_is_raced_by_processes_and_left_empty(tmp_path: Path) -> None:
     assert told["clauses"]["C16"]["facts"]["processes"] == 2
     assert told["clauses"]["C16"]["rate"]["rounds"] > 0
     assert not list((tmp_path / "store").rglob("*=object"))
+
+
+def test_what_a_killed_probe_left_in_a_folder_is_named_by_the_next_one_and_stays(tmp_path: Path) -> None:
+    """A folder has no listing in the words of a store, so nothing of a killed probe was ever named there."""
+    store = open_store(f"file://{tmp_path}/store", request_timeout_ns=NS_PER_S)
+    killed = "lockref-probe-20260131T120000Z-0123456789ab"
+    for key in (f"{killed}/a", f"{killed}/b", "state/table"):
+        store.put(key, b"x")
+    told = probed(f"file://{tmp_path}/store", "C1")
+    (earlier,) = told["residue"]["earlier"]
+    assert (earlier["prefix"], earlier["objects"], told["residue"]["left"]) == (killed, 2, [])
+    assert isinstance(store, FileStore)
+    assert store.keys("") == [f"{killed}/a", f"{killed}/b", "state/table"], "its own objects are gone, no others"
 
 
 def test_a_right_server_and_its_witnesses() -> None:
