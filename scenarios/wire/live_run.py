@@ -25,6 +25,8 @@ from reports.checks.thresholds.limits import NEED_DETAIL, measures_of
 from reports.history_files import write_runs
 from scenarios import interrupts
 from scenarios.backends.server_process import RestartableServer
+from scenarios.definition.draw import Draws
+from scenarios.definition.fault_plan import written_faults
 from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.real_time import RealStore
 from scenarios.wire.decoders import load_decoder
@@ -35,6 +37,7 @@ from scenarios.wire.processes.struck_program import StruckProgram
 from scenarios.wire.reading.dialect import dialect_of
 from scenarios.wire.recorder import WireRecorder
 from scenarios.wire.settings import WireSettings
+from scenarios.wire.strikes import idle_faults
 from scenarios.wire.upstream import upstream
 from scenarios.worlds.host_watch import HostWatch
 from sim.faults.clocks import Offset
@@ -295,6 +298,10 @@ class LiveRun:
             for name, offset_ns in clock_offsets_ns(self._plan).items()
             if self._wire.clocks_off_ns.get(name, 0) > _DATES_APART_MAX_NS
         ]
+        if self._settings.plan is not None:
+            written = written_faults(self._settings.plan, Draws(self._settings.seed))
+            idle = idle_faults(written, self._endpoints.work.counts())
+            found += [f"{fault_id} is in the plan, and did not come about or changed nothing" for fault_id in idle]
         unreadable = [f"{name}: {tap.unreadable}" for name, tap in self._endpoints.taps.items() if tap.unreadable]
         if unreadable:
             found.append(f"some connections could not be read, so requests may be missing ({'; '.join(unreadable)})")

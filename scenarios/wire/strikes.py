@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, final
 
 from sim.faults.fault import Fault, InFlight, RequestFault
@@ -12,9 +12,29 @@ TOLD_MAX: Final = 3
 """Requests that are told of each fault; the others are counted."""
 
 
+_NEVER: Final = 0, 0, 0
+
+
 def _too_few(fault: Fault) -> str:
     nth = fault.nth if isinstance(fault, RequestFault) else None
     return "no request was of its kind" if nth in (None, 1) else f"fewer than {nth} requests were of its kind"
+
+
+def idle_faults(faults: Sequence[Fault], counts: Mapping[str, tuple[int, int, int]]) -> list[str]:
+    """The ids of the faults that changed nothing, though another fault of their kind did.
+
+    `fault:KIND` in the runs table asks for one fault of each kind, so a second one of the kind may stay away unseen. A
+    fault with a probability below 1 may stay away by its own words. counts: as for `Strikes.told`.
+    """
+    at_work = {fault.kind for fault in faults if counts.get(fault.id, _NEVER)[2]}
+    return [
+        fault.id
+        for fault in faults
+        if fault.kind in at_work
+        and fault.id in counts
+        and not counts[fault.id][2]
+        and not (isinstance(fault, RequestFault) and fault.probability < 1)
+    ]
 
 
 @final

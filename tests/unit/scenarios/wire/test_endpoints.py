@@ -29,7 +29,7 @@ from scenarios.wire.endpoints import Endpoints, _Sending
 from scenarios.wire.processes.struck_program import StruckProgram
 from scenarios.wire.reading.dialect import dialect_of
 from scenarios.wire.recorder import WireRecorder
-from scenarios.wire.strikes import Strikes
+from scenarios.wire.strikes import Strikes, idle_faults
 from scenarios.wire.tap import Tap
 from sim.faults.answers import Error, GhostWrite, HiddenRetry
 from sim.faults.fault import Fault, Trigger
@@ -383,6 +383,19 @@ def test_a_fault_on_a_request_that_never_came_says_which() -> None:
     with at_work(LoseReply(id="l", op="acquire", nth=3)) as bench:
         assert [bench.acquires("n1"), bench.acquires("n2")] == [200, 412]
         assert bench.told() == ["l (lose_reply) did not come about: fewer than 3 requests were of its kind"]
+
+
+def test_one_fault_of_a_kind_does_not_stand_for_another() -> None:
+    """One answer is lost. The fiftieth request never came, so its fault proves nothing. A rare fault may stay away."""
+    faults = (
+        LoseReply(id="first", op="acquire", nth=1),
+        LoseReply(id="late", op="acquire", nth=50),
+        LoseReply(id="rare", op="acquire", nth=60, probability=0.5),
+        Delay(id="alone", op="acquire", nth=50, by_ns=1),
+    )
+    with at_work(*faults) as bench:
+        assert [bench.heard("n1"), bench.heard("n2")] == ["silence", 412]
+        assert idle_faults(faults, bench.endpoints.work.counts()) == ["late"]
 
 
 @pytest.mark.parametrize("faults", [(), (Delay(id="d", by_ns=1),)], ids=["passing", "read whole"])
