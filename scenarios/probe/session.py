@@ -17,6 +17,7 @@ from lockref.clouds.calls import ANYTHING, DELETE, PUT, READ, WRITES, Answer, Ca
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, ThreadRuntime
 from lockref.stores.probe.bounded_request import DENIALS
+from lockref.stores.probe.readings import AfterRefusal, read_refusal
 from lockref.words import Outcome
 from scenarios import interrupts
 from scenarios.probe import exchange, local
@@ -367,16 +368,16 @@ def wrong_after(call: Call, answer: Answer, after: Answer, *, words: str, body: 
     words: what was asked, such as "a replacement of a stale version". after: a read afterwards. body: what must
     be there then, as before; None: nothing.
     """
-    is_changed = after.body != body
-    if answer.looks_done:
-        # A repetition leaves the same bytes whether it was carried out or not.
-        is_idle = not is_changed and (call.verb == DELETE or call.body != body)
-        return f"accepted {words}{' and did nothing' if is_idle else ''} ({answer.words})"
-    if is_changed and after.body == call.body and call.verb != DELETE:
-        return f"refused {words} ({answer.words}), and stored its bytes all the same"
-    if is_changed:
-        return f"refused {words} ({answer.words}), and the object has changed"
-    return ""
+    end = read_refusal(
+        is_done=answer.looks_done, is_delete=call.verb == DELETE, sent=call.body, before=body, after=after.body
+    )
+    if end is AfterRefusal.RIGHT:
+        return ""
+    # The reading is a verb and, behind a comma, what followed.
+    verb, comma, followed = end.partition(",")
+    if verb == "accepted":
+        return f"{verb} {words}{followed} ({answer.words})"
+    return f"{verb} {words} ({answer.words}){comma}{followed}"
 
 
 def odd_refusal(answer: Answer, expected: int) -> str:

@@ -8,11 +8,12 @@ throttled or got no answer) is void: it neither acquits nor convicts.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.stores.port import ReadReply, Version, WriteReply
+from lockref.stores.probe.readings import RaceEnd, read_race
 from lockref.stores.probe.start_barrier import race
 from lockref.words import Outcome
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 ROUNDS_DEFAULT: Final = 16
 RACES_NS_DEFAULT: Final = 1500 * NS_PER_MS
 _KINDS: Final = 3
+_MAY_HAVE_LANDED: Final = (Outcome.AMBIGUOUS, Outcome.THROTTLED)
+"""Answers that do not say what became of the request."""
 _CLEANUP_NS: Final = 5 * NS_PER_S
 
 
@@ -104,7 +107,9 @@ class Races:
             else:
                 self._faulty(finding, "confirmed a delete, and the object is there after a race")
         else:
-            self._judge(finding, bodies, replies[: len(bodies)], after, before=before.body)
+            self._judge(
+                finding, bodies, replies[: len(bodies)], after, before=before.body, deletes=replies[len(bodies) :]
+            )
 
     def _race_to_replace(
         self, key: str, bodies: list[bytes], before: ReadReply, *, deletes: int = 0
@@ -122,24 +127,30 @@ class Races:
         after: ReadReply,
         *,
         before: bytes | None,
+        deletes: Sequence[WriteReply] = (),
     ) -> None:
-        """One round: at most one winner, whose bytes are there."""
+        """One round: at most one winner, whose bytes are there. deletes: answers to deletes, none of them a success."""
         winners = _winners(replies)
-        if not winners:
+        left: list[bytes | None] = [*bodies, *[None] * len(deletes)]
+        answers = [*replies, *deletes]
+        unknown = [what for what, reply in zip(left, answers, strict=True) if reply.outcome in _MAY_HAVE_LANDED]
+        end = read_race([bodies[number] for number in winners], unknown, before=before, after=after.body)
+        if end is RaceEnd.VOID:
             finding.void += 1
-            finding.detail = finding.detail or "nobody won"
+            finding.detail = finding.detail or end.value
             return
         finding.rounds += 1
         finding.winners_max = max(finding.winners_max, len(winners))
-        if len(winners) > 1:
+        if end is RaceEnd.RIGHT:
+            finding.kept()
+        elif end is RaceEnd.SEVERAL:
             what = "creates of one object" if before is None else "replacements of one version"
             self._faulty(finding, f"let {len(winners)} of {len(replies)} simultaneous {what} succeed")
-        elif after.body == bodies[winners[0]]:
-            finding.kept()
-        elif after.body == before:
+        elif end is RaceEnd.NOT_SHOWN:
+            # An old read says nothing of the condition (C21).
             self._asking.found.findings["read_after_write"].ignored("does not hold what was written after a race")
         else:
-            self._faulty(finding, "does not hold the winner's bytes after a race")
+            self._faulty(finding, end.value)
 
     def _faulty(self, finding: ConditionResult, detail: str) -> None:
         finding.faulty += 1

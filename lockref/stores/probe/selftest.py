@@ -19,6 +19,7 @@ from lockref.stores.port import ObjectStore, Version, WriteReply
 from lockref.stores.probe.bounded_request import Asking
 from lockref.stores.probe.measured import Measured
 from lockref.stores.probe.races import RACES_NS_DEFAULT, ROUNDS_DEFAULT, Races
+from lockref.stores.probe.readings import AfterRefusal, read_refusal
 from lockref.words import Outcome
 
 RACERS_DEFAULT: Final = 8
@@ -163,12 +164,16 @@ def _what_stays(asking: Asking, name: str, key: str, body: bytes, *, refused: by
     """After a refusal: the last confirmed write is there (C21), and not the refused one. Returns the version there."""
     finding, shown = asking.found.findings[name], asking.found.findings["read_after_write"]
     reply = asking.read(key)
+    # A write that was confirmed instead of refused has been noted already (`_refused`), and that stays.
+    end = read_refusal(is_done=False, is_delete=False, sent=refused, before=body, after=reply.body)
     if reply.body == body:
-        finding.kept()
         shown.kept()
-    elif reply.body == refused:
+    if end is AfterRefusal.RIGHT:
+        finding.kept()
+    elif end is AfterRefusal.TOOK_BYTES:
         finding.ignored(f"does not hold what was written: it refused {finding.condition.words}, and took its bytes")
-    else:
+    elif end is AfterRefusal.CHANGED:
+        # Neither body is there: the read is an old one, or the write is lost. The condition is not to blame (C21).
         shown.ignored("does not hold what was written, right after it confirmed the write")
     # A store that lost the object has no version to go on with: the next write says so.
     return reply.version or Version("0")

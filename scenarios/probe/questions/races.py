@@ -18,6 +18,7 @@ from typing import Any, Final
 from lockref.clouds.calls import ANYTHING, DELETE, PUT, READ, Answer, Call
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import Verdict
+from lockref.stores.probe.readings import RaceEnd, read_race
 from lockref.words import Outcome
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.session import NotSupported, Session, Unanswered, may_have_landed, wrong_after
@@ -240,31 +241,26 @@ def judge(
         session.clear(calls[0].key)
         raise _FormRefused(answers[0].words)
     after = session.read(calls[0].key)
-    if not winners and (unknown or after.body == before):
+    end = read_race(
+        [_left_by(calls[number]) for number in winners],
+        [_left_by(calls[number]) for number in unknown],
+        before=before,
+        after=after.body,
+    )
+    if end is RaceEnd.VOID:
         rate.void += 1
-        finding.facts.setdefault("void", f"nobody won: {answers[0].words}")
+        finding.facts.setdefault("void", f"{end}: {answers[0].words}")
         return
     rate.rounds += 1
     rate.winners_max = max(rate.winners_max, len(winners))
-    left = {_left_by(calls[number]) for number in winners}
-    if not winners:
-        fault = "refused every request, and carried one out"
-    elif len(winners) > 1:
-        fault = "let several simultaneous requests succeed that carry one condition"
-    elif after.body in left or after.body in {_left_by(calls[number]) for number in unknown}:
-        if after.body in left:
-            return
-        fault = "let a request take effect beside the winner"
-    elif after.body == before:
-        fault = "confirmed a request, and shows what was there before"
-    else:
-        fault = "does not hold the winner's bytes afterwards"
+    if end is RaceEnd.RIGHT:
+        return
     rate.faulty += 1
     if rate.faulty == 1:
         for number in [*winners[:3], *[n for n in range(len(calls)) if n not in winners][:1]]:
             finding.saw(calls[number], answers[number], note=f"racer {number} of {len(calls)}")
         finding.saw(Call(verb=READ, key=calls[0].key), after, note="afterwards")
-    rate.fault = rate.fault or fault
+    rate.fault = rate.fault or end.value
 
 
 def _left_by(call: Call) -> bytes | None:

@@ -157,7 +157,7 @@ def test_a_race_that_was_not_answered_proves_nothing(outcome):
 
 def test_the_winner_of_a_race_finds_its_own_bytes():
     """C2: one success is not enough if another's body is what stays."""
-    with pytest.raises(CapabilityMissing, match="after a race"):
+    with pytest.raises(CapabilityMissing, match="the winner's bytes afterwards"):
         ensure_usable(RacesIn(body=b"somebody else's"), "p")
 
 
