@@ -90,8 +90,11 @@ class Channel(Protocol):
         ...
 
     @property
-    def capabilities(self) -> Any:
-        """What the service promises, in the type of its port, such as `StoreCapabilities`; None for nothing."""
+    def capabilities(self) -> object:
+        """What the service promises, in the type of its port, such as `StoreCapabilities`; None for nothing.
+
+        The client of the port knows which type that is, and looks.
+        """
         ...
 
     def send(self, request: Request, timeout_ns: int) -> Reply:

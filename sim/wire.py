@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lockref.ports import TIMED_OUT, Reconnected, Reply, Request
 from lockref.words import Outcome
@@ -267,7 +267,7 @@ class NodeChannel:
         self._mailbox = wire.mailbox(process, hosted.name)
 
     @property
-    def capabilities(self) -> Any:
+    def capabilities(self) -> object:
         return self._hosted.service.capabilities
 
     def send(self, request: Request, timeout_ns: int) -> Reply:

@@ -36,7 +36,9 @@ class ObjectStoreClient:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return cast("StoreCapabilities", self._channel.capabilities)
+        promised = self._channel.capabilities
+        assert isinstance(promised, StoreCapabilities), f"{self._service} is behind the port of an object store"
+        return promised
 
     def read(self, key: str) -> ReadReply:
         require_key("read", key)

@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from lockref.errors import ConfigError, LockrefError
 from lockref.history import Recorder, Stamp
@@ -243,16 +243,17 @@ class RealStore:
         assert self._server is not None, "only a server of ours is struck"
         return self._timeline, self._server
 
-    def tamper(self, act: str, key: str | None = None, **how: Any) -> int:
+    def tamper(self, act: str, key: str | None = None, *, body: bytes | None = None, attribute: str = "") -> int:
         """See `HostedService.tamper`. Raises ConfigError for an act that no operator can do on a real store."""
-        return sum(self._tamper(act, each, **how) for each in ([key] if key is not None else self._keys))
+        return sum(self._tamper(act, each, body) for each in ([key] if key is not None else self._keys))
 
-    def _tamper(self, act: str, key: str, *, body: bytes = b"") -> bool:
+    def _tamper(self, act: str, key: str, body: bytes | None) -> bool:
         assert self._store is not None, "a plan that needs an operator has one"
         if act == "delete":
             was_there = self._store.read(key).body is not None
             return was_there and self._store.delete(key).outcome is Outcome.APPLIED
         if act == "put":
+            assert body is not None, "what is put has a body"
             return self._store.put(key, body).outcome is Outcome.APPLIED
         raise ConfigError(f"the act {act!r} is not possible on a real store")
 

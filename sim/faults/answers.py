@@ -88,6 +88,10 @@ class Error(RequestFault):
         return Interference(request=act) if self.strikes_at == "c1" else Interference(reply=act)
 
 
+class _Partitions(dict[tuple[str, bool], tuple[int, int]]):
+    """By key, and whether for reads: what is left of its limit, in billionths of a request, and since when."""
+
+
 class Throttle(RequestFault):
     """A table's partition serves `reads` and `writes` requests a second and refuses the others, unapplied, with `code`.
 
@@ -120,9 +124,7 @@ class Throttle(RequestFault):
         per_s = self.reads if is_read else self.writes
         if cut != "c1" or per_s is None or self.key not in (None, key):
             return None
-        if armed.notes is None:
-            armed.notes = {}
-        partitions: dict[tuple[str, bool], tuple[int, int]] = armed.notes
+        partitions = armed.notes(_Partitions)
         now_ns = armed.now_ns
         # What is left, in billionths of a request, so that whole numbers carry it from instant to instant.
         left, since_ns = partitions.get((key, is_read), (per_s * NS_PER_S, now_ns))

@@ -346,17 +346,17 @@ class Counts(Protocol):
 
 
 F_co = TypeVar("F_co", bound=Fault, covariant=True)
+T = TypeVar("T")
 
 
 class ArmedFault(Generic[F_co]):
     """One fault of the plan in one run, with its counts.
 
     passed: requests that its filter let through so far. chosen: the request
-    that a trigger with a window waits for, once that was made. notes: what its
-    kind remembers during the run; None until it does.
+    that a trigger with a window waits for, once that was made.
     """
 
-    __slots__ = ("_counts", "armed", "chosen", "fault", "fired", "kind", "mattered", "notes", "passed")
+    __slots__ = ("_counts", "_notes", "armed", "chosen", "fault", "fired", "kind", "mattered", "passed")
 
     def __init__(self, fault: F_co, counts: Counts) -> None:
         self.fault = fault
@@ -366,8 +366,15 @@ class ArmedFault(Generic[F_co]):
         self.mattered = 0
         self.passed = 0
         self.chosen: object | None = None
-        self.notes: Any = None
+        self._notes: object | None = None
         self._counts = counts
+
+    def notes(self, kind: type[T]) -> T:
+        """What this kind of fault remembers during the run, in its own type; empty at the first call."""
+        if self._notes is None:
+            self._notes = kind()
+        assert isinstance(self._notes, kind), "one kind of fault keeps one type of notes"
+        return self._notes
 
     @property
     def now_ns(self) -> int:

@@ -211,9 +211,9 @@ class ReorderReplies(RequestFault):
         return True
 
     def loses_reply(self, armed: ArmedFault[Fault], in_flight: InFlight) -> bool:
-        if armed.notes is None:
-            armed.notes = {}
-        link = armed.notes.setdefault((in_flight.process.number, in_flight.service), _Answers(armed.now_ns))
+        link = armed.notes(_Connections).setdefault(
+            (in_flight.process.number, in_flight.service), _Answers(armed.now_ns)
+        )
         if armed.now_ns >= link.begin_ns + self.within_ns:
             link.begin_ns = armed.now_ns
         left_ns = link.begin_ns + self.within_ns - armed.now_ns
@@ -229,7 +229,7 @@ class ReorderReplies(RequestFault):
         return False
 
     def on_delivered(self, armed: ArmedFault[Fault], in_flight: InFlight) -> None:
-        left = armed.notes[in_flight.process.number, in_flight.service].left
+        left = armed.notes(_Connections)[in_flight.process.number, in_flight.service].left
         if any(not other.is_over for other in left[: left.index(in_flight)]):
             armed.has_mattered()
 
@@ -244,6 +244,10 @@ class _Answers:
 
     begin_ns: int
     left: list[InFlight] = field(default_factory=list)
+
+
+class _Connections(dict[tuple[int, str], _Answers]):
+    """By number of the process and name of the service."""
 
 
 def hides_something(in_flight: InFlight) -> bool:

@@ -78,9 +78,17 @@ class ObjectFault(StateFault):
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {"at_ns": drawing.instant()}
 
-    def tamper(self, armed: ArmedFault[Fault], around: Surroundings, act: str, **how: object) -> None:
+    def tamper(
+        self,
+        armed: ArmedFault[Fault],
+        around: Surroundings,
+        act: str,
+        *,
+        body: bytes | None = None,
+        attribute: str = "",
+    ) -> None:
         """Let the service do `act`; the fault matters once for each object that it changed."""
-        for _ in range(around.service(self.service).tamper(act, self.key, **how)):
+        for _ in range(around.service(self.service).tamper(act, self.key, body=body, attribute=attribute)):
             armed.has_mattered()
 
 

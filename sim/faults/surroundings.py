@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from lockref.errors import ConfigError
 from lockref.words import Kind
@@ -92,7 +92,7 @@ class StruckService(Protocol):
 
     def crash(self, for_ns: int, on_refused: Callable[[], None], /) -> None: ...
 
-    def tamper(self, act: str, key: str | None = None, **how: Any) -> int: ...
+    def tamper(self, act: str, key: str | None = None, *, body: bytes | None = None, attribute: str = "") -> int: ...
 
 
 Barrier = Callable[[str, str], bool]

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from lockref.coordination.port import (
     CHILDREN,
@@ -260,7 +259,7 @@ class CoordinationService:
                 return Reply(Outcome.APPLIED, stat, body)
         return failed(Failure.NO_NODE, key, is_read=True)
 
-    def tamper(self, act: str, key: str, **how: Any) -> int:
+    def tamper(self, act: str, key: str, *, body: bytes | None = None, attribute: str = "") -> int:
         """`put` writes or creates with `body`, `delete` removes, `expire_session` ends every session of node `key`."""
         if act == EXPIRE_SESSION:
             ended = [session for session in self._sessions.values() if session.client == key]
@@ -275,7 +274,8 @@ class CoordinationService:
         if act == "delete":
             operation = delete(key)
         else:
-            operation = change(key, how["body"]) if is_there else create(key, how["body"])
+            assert body is not None, "what is put has a body"
+            operation = change(key, body) if is_there else create(key, body)
         if self._decide(0, (operation,)).failure is not None:
             return 0
         stat = self._leader.tree.stat(key)

@@ -7,7 +7,6 @@ applied, and when somebody changes the state without one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from lockref.history import Recorder
 from lockref.lab.lock_rows import LockRows, lock_columns
@@ -102,13 +101,13 @@ class HostedService:
         self.down_until_ns = max(self.down_until_ns, self._kernel.now_ns + for_ns)
         self.on_refused = on_refused
 
-    def tamper(self, act: str, key: str | None = None, **how: Any) -> int:
+    def tamper(self, act: str, key: str | None = None, *, body: bytes | None = None, attribute: str = "") -> int:
         """Reach into the service from outside (U9, H17). Returns how many changes that made.
 
         key: None for every object that holds a lock record. Raises ConfigError for an act unknown to the service.
         """
         keys = self._lock_keys() if key is None else [key]
-        return sum(self.service.tamper(act, each, **how) for each in keys)
+        return sum(self.service.tamper(act, each, body=body, attribute=attribute) for each in keys)
 
     def _lock_keys(self) -> list[str]:
         bodies = ((key, self.service.past(key, 0).body) for key in self.service.present_keys())

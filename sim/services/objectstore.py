@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from http import HTTPStatus
-from typing import Any
 
 from lockref.clouds.statuses import ServerStatuses, Versions
 from lockref.ports import Reply, Request
@@ -113,15 +112,16 @@ class ObjectStoreService:
         as_of_ns = self._context.now_ns - lag_ns
         return _read(next((state for since, state in reversed(self._states.get(key, ())) if since <= as_of_ns), None))
 
-    def tamper(self, act: str, key: str, **how: Any) -> int:
+    def tamper(self, act: str, key: str, *, body: bytes | None = None, attribute: str = "") -> int:
         """`put` overwrites with `body`, `delete` removes; no condition is asked.
 
         `expire` does nothing: a bucket's lifecycle asks for the age of an object, never for what is in it.
         """
         context = self._context
         if act == PUT:
-            version = self._set(key, how["body"], context.now_ns)
-            context.changed(Op.WRITE, key, version, how["body"])
+            assert body is not None, "what is put has a body"
+            version = self._set(key, body, context.now_ns)
+            context.changed(Op.WRITE, key, version, body)
             return 1
         if act == DELETE:
             if self._objects.pop(key, None) is None:

@@ -8,7 +8,6 @@ an effect is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from lockref.ports import Reply, Request
 from lockref.words import Outcome
@@ -43,5 +42,5 @@ class ResourceService:
         """Never asked: a stale read is a fault of reads, and a resource is only asked to write."""
         raise AssertionError(f"a stale read of a protected resource ({key!r}, {lag_ns} ns)")
 
-    def tamper(self, act: str, key: str, **how: Any) -> int:
+    def tamper(self, act: str, key: str, *, body: bytes | None = None, attribute: str = "") -> int:
         raise unknown_act(act, ())

@@ -12,7 +12,7 @@ and so have these: they push, they have timers, and people reach into them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from lockref.clouds.statuses import outcome_of
 from lockref.errors import ConfigError
@@ -52,7 +52,7 @@ class Service(Protocol):
     """One service: object store, table, protected resource."""
 
     @property
-    def capabilities(self) -> Any:
+    def capabilities(self) -> object:
         """The service's promises, for `Channel.capabilities`."""
         ...
 
@@ -81,9 +81,10 @@ class Service(Protocol):
         """What a read of `key` was answered `lag_ns` ago; 0 is now. Changes nothing (A8)."""
         ...
 
-    def tamper(self, act: str, key: str, **how: Any) -> int:
+    def tamper(self, act: str, key: str, *, body: bytes | None = None, attribute: str = "") -> int:
         """Change the state from outside, and say so to the context: an operator, a lifecycle rule, a session's end.
 
+        body: what `put` writes. attribute: where the state says for `expire` until when it may live.
         Returns how many changes it made. Raises ConfigError for an act that this service does not know.
         """
         ...

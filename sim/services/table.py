@@ -7,7 +7,6 @@ have 400 kB. Reads are strongly consistent unless they ask not to be; those show
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from lockref.clouds.dynamodb import facts as dynamodb
 from lockref.dynamodb import table as port
@@ -59,7 +58,7 @@ class TableService:
     def past(self, key: str, lag_ns: int) -> Reply:
         return port.applied(self._state(key, self._context.now_ns - lag_ns))
 
-    def tamper(self, act: str, key: str, **how: Any) -> int:
+    def tamper(self, act: str, key: str, *, body: bytes | None = None, attribute: str = "") -> int:
         """`put` overwrites with `body`, `delete` removes, `expire` removes by time to live; no condition is asked.
 
         A table holds items only. Bytes that are none become an item with one binary attribute, `bytes`.
@@ -67,8 +66,8 @@ class TableService:
         """
         if act not in (PUT, DELETE, EXPIRE):
             raise unknown_act(act, (PUT, DELETE, EXPIRE))
-        now_ns, state = self._context.now_ns, how.get("body")
-        if act == EXPIRE and not _has_expired(self._state(key, now_ns), how["attribute"], now_ns):
+        now_ns, state = self._context.now_ns, body
+        if act == EXPIRE and not _has_expired(self._state(key, now_ns), attribute, now_ns):
             return 0
         if state is not None and not _is_item(state):
             state = port.to_bytes(bytes_item(key, state))

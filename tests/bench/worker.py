@@ -72,7 +72,8 @@ def _lock_cycle(uri: str) -> float:
     bench = _lockcycle()
     store = bench.open_store(uri, request_timeout_ns=5 * 10**9)
     try:
-        return float(bench._lock_cycles(store, f"bench/{os.getpid()}/lock")) * 1e3
+        channel = bench.StoreChannel(store)
+        return float(bench._lock_cycles("hardened", store, channel, f"bench/{os.getpid()}/lock")) * 1e3
     finally:
         store.close()
 

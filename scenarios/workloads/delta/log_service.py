@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lockref.clouds.s3.cloud import S3
 from lockref.clouds.uri import server_statuses
 from lockref.history import Recorder
@@ -24,6 +22,6 @@ class DeltaLogService(ObjectStoreService):
         record_landing(self._recorder, request, reply, at_ns)
         return reply
 
-    def tamper(self, act: str, key: str, **how: Any) -> int:
+    def tamper(self, act: str, key: str, *, body: bytes | None = None, attribute: str = "") -> int:
         """An operator's hands on the log are not modelled: nobody could say then whose commit an entry was."""
         raise AssertionError(f"{act} of {key} in a Delta log")
