@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from rich.console import Group
@@ -17,26 +17,40 @@ ROWS_MAX: Final = 40
 HELD, COMING, GOING = "■", "▸", "◂"
 
 
-def live_view(done: Pass) -> Group:
-    """One pass as a table. ■ holds, ▸ is told to take, ◂ is told to give back."""
+def live_view(done: Pass, printable: Callable[[str], str]) -> Group:
+    """One pass as a table. ■ holds, ▸ is told to take, ◂ is told to give back.
+
+    printable: makes text fit for a terminal. Names are those of a file and of whoever has registered at ZooKeeper.
+    """
+
+    def plain(text: str, style: str = "") -> Text:
+        # A string would be read as rich's own markup: `[/x]` in a name ended the command.
+        return Text(printable(text).replace("\n", " "), style=style)
+
     snapshot = done.snapshot
     under_way = {(each.lock, each.instance): each.target for each in (*snapshot.pending, *done.decision.messages)}
     locks = [(lock, group.model.top) for group in snapshot.groups for lock in group.locks]
     gaps = [lock for lock, top in locks if all(each.state != top for each in snapshot.of(lock).values())]
     instances = list(snapshot.live)
-    view = _counts(done, locks) if len(locks) > ROWS_MAX else _cells(done, locks, instances, under_way)
+    view = _counts(done, locks, plain) if len(locks) > ROWS_MAX else _cells(done, locks, instances, under_way, plain)
     held = len(locks) - len(gaps)
     foot = f"{len(instances)} live · {held} of {len(locks)} locks held · {len(under_way)} moves under way"
     if gaps:
         foot += f" · held by nobody: {', '.join(gaps[:6])}{' …' if len(gaps) > 6 else ''}"
-    alarms = [Text(f"{each.kind.value}: {each.text}", style="red") for each in done.decision.alarms]
-    return Group(view, Text(foot, style="dim"), *alarms)
+    alarms = [plain(f"{each.kind.value}: {each.text}", "red") for each in done.decision.alarms]
+    return Group(view, plain(foot, "dim"), *alarms)
 
 
 def _cells(
-    done: Pass, locks: list[tuple[str, str]], instances: list[str], under_way: Mapping[tuple[str, str], str]
+    done: Pass,
+    locks: list[tuple[str, str]],
+    instances: list[str],
+    under_way: Mapping[tuple[str, str], str],
+    plain: Callable[[str], Text],
 ) -> Table:
-    view = Table("lock", *instances, box=None, pad_edge=False)
+    view = Table("lock", box=None, pad_edge=False)
+    for each in instances:
+        view.add_column(plain(each))
     for lock, top in locks:
         cells = []
         for each in instances:
@@ -46,11 +60,11 @@ def _cells(
             if target is not None:
                 mark = Text(COMING, style="yellow") if target == top else Text(GOING, style="yellow")
             cells.append(mark)
-        view.add_row(lock, *cells)
+        view.add_row(plain(lock), *cells)
     return view
 
 
-def _counts(done: Pass, locks: list[tuple[str, str]]) -> Table:
+def _counts(done: Pass, locks: list[tuple[str, str]], plain: Callable[[str], Text]) -> Table:
     view = Table("instance", "locks", box=None, pad_edge=False)
     load = dict.fromkeys(done.snapshot.live, 0)
     for lock, top in locks:
@@ -58,5 +72,5 @@ def _counts(done: Pass, locks: list[tuple[str, str]]) -> Table:
             if replica.state == top:
                 load[each] += 1
     for each, count in load.items():
-        view.add_row(each, str(count))
+        view.add_row(plain(each), str(count))
     return view

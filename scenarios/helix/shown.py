@@ -13,15 +13,18 @@ from scenarios.helix.program import Change, Phase, Told
 
 
 @contextlib.contextmanager
-def shown(say: Callable[[str], None], *, is_live: bool) -> Iterator[Told]:
-    """The callbacks that show a program. is_live: on a terminal with a table; the lines scroll above the table."""
+def shown(say: Callable[[str], None], *, is_live: bool, printable: Callable[[str], str]) -> Iterator[Told]:
+    """The callbacks that show a program. is_live: on a terminal with a table; the lines scroll above the table.
+
+    printable: makes text fit for a terminal, where it does not leave through `say`.
+    """
     if not is_live:
         yield Told(say=say)
         return
     with Live(refresh_per_second=8, transient=True) as live:
         yield Told(
-            say=lambda line: live.console.print(line, highlight=False, markup=False),
-            seen=lambda done: live.update(live_view(done)),
+            say=lambda line: live.console.print(printable(line), highlight=False, markup=False),
+            seen=lambda done: live.update(live_view(done, printable)),
         )
 
 

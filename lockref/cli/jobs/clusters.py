@@ -12,6 +12,7 @@ from lockref.helix import rebalancers
 from lockref.helix.cluster.cluster_file import load_cluster
 from lockref.helix.controller.controller import ControllerSettings
 from lockref.helix.pipeline import Semantics
+from reports.formats.text import outgoing
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.helix.program import Change, ClusterProgram, table
 from scenarios.helix.shown import finding, shown
@@ -46,7 +47,7 @@ def run_cluster(
     phases = []
     with contextlib.ExitStack() as stack:
         hosts = zookeeper or stack.enter_context(started_zookeeper()).hosts
-        told = stack.enter_context(shown(console.say, is_live=console.is_live))
+        told = stack.enter_context(shown(console.say, is_live=console.is_live, printable=outgoing))
         program = ClusterProgram(
             hosts.removeprefix("zookeeper://"),
             cluster,
