@@ -114,6 +114,9 @@ class _Shrinker:
         high = self._value(fault_id, name)
         if not high or self._try_value(fault_id, name, 0):
             return
+        # Bisection is right only where a longer fault fails whenever a shorter one does. That need not hold: a pause
+        # may break a clause at 3 s, none at 4 s, and again at 5 s. `high` failed whenever it was set, so the result
+        # fails in any case; it may miss a smaller value. Rejected: a search of all values, which costs a run for each.
         passes = 0
         while abs(high - passes) > NS_PER_MS:
             middle = (passes + high) // 2
@@ -142,6 +145,9 @@ class _Shrinker:
 
 def _delta_debug(present: Callable[[], Sequence[T]], still_fails: Callable[[Sequence[T]], bool]) -> None:
     """Find a 1-minimal subsequence. `still_fails` keeps what it accepts, so `present` is always the best so far."""
+    # `ddmin` of Zeller and Hildebrandt (2002), without its first half: their algorithm also tries each part alone. Here
+    # the empty sequence comes first instead, since most faults of a swarm have nothing to do with a failure, and then
+    # complements only. 1-minimal: no single item can be left out; two together perhaps could.
     if present() and still_fails(()):
         return
     parts = 2
@@ -191,6 +197,8 @@ def shrink(
         shrinker.round()
     except _SpentError:
         result.is_cut_off = True
+    # Twice, and not from memory (`fails`, which the shrinker keeps the answers of): a run that depends on more than its
+    # plan and schedule, such as on the order of a set, shows itself here and not at a user's replay.
     for _ in range(2):
         result.runs += 1
         if not fails(result.plan, result.deviations):

@@ -105,6 +105,9 @@ class Injector:
         if not self._is_counting:
             return
         client, op, service = in_flight.client, in_flight.op, in_flight.service
+        # Counted here, before anything can strike: a request that never leaves (c0) has its place among the others, and
+        # a plan means the same request whatever other faults do to it. Numbers count per client, not per world: those
+        # of one client do not move when another client sends one request more, so shrunk plans keep their meaning.
         counts = self._ordinals
         keys = (client, op, service), (client, op, None), (client, None, service), (client, None, None)
         in_flight.ordinals = exact, of_op, of_service, of_client = (
@@ -164,6 +167,8 @@ class Injector:
 
     def _strike_applied(self, in_flight: InFlight) -> None:
         """The faults that ask for a request that was applied strike it, each in its place by rank."""
+        # A fault that wants only requests that were applied cannot strike when they leave. It joins the others here,
+        # and what happens before c2, such as a delay of the request, it cannot do any more.
         now_ns, struck = self._around.kernel.now_ns, dict(in_flight.struck)
         for begin_ns, end_ns, armed in self._late:
             if begin_ns <= now_ns < end_ns and self._is_struck(armed, in_flight) and armed.kind not in struck:
@@ -243,6 +248,8 @@ class Injector:
         armed.armed += 1
         if fault.probability >= 1.0:
             return True
+        # Drawn from the fault's id and the number of the request, and from no stream that all of them share: to leave
+        # a fault out does not change what is drawn for the others. Shrinking and replay stand on that.
         draw = derive(self._around.seed, f"fault/{fault.id}/{in_flight.client}/{in_flight.ordinals[3]}")
         return draw < fault.probability * _UNIT
 

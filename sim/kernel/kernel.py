@@ -185,6 +185,8 @@ class Kernel:
         A loop with a bare `except` is in many a heartbeat, and dies with its process like any other.
         """
         assert task is self.current, "a task unwinds on its own stack"
+        # A greenlet cannot be ended from outside: it ends by an exception on its own stack. A real crash runs no
+        # `finally`, and this one does; whatever such code does reaches nobody, because the process is dead already.
         task.unwindings += 1
         if task.unwindings <= UNWINDINGS_MAX:
             raise TaskKilled
@@ -359,6 +361,10 @@ class Kernel:
                     if at_ns > self._horizon_ns:
                         heappush(queue, step)
                         return
+                    # A step that its task no longer waits for: the wait ended otherwise (another epoch), or its timer
+                    # was solved again (another instant). Such steps are not searched for when they become stale, but
+                    # passed over when their turn comes, as Python's `asyncio` does with cancelled timers. Rejected: a
+                    # heap from which entries can be taken, whose bookkeeping each timer would pay for.
                     if task is not None and (task.due_ns != at_ns or task.epoch != payload):
                         continue
                     if queue and queue[0][0] - at_ns <= tie_window_ns:
@@ -414,6 +420,9 @@ class Kernel:
                 ready.append(step)
         choice = 0
         if len(ready) > 1:
+            # The decision gets a number even where the default is chosen: a stored deviation is (number, choice), and
+            # means the same decision only as long as every earlier one is counted. Shrinking takes deviations out one
+            # by one, and a later number may then fall on another decision; each candidate is run, so that is seen.
             ready.sort(key=_due_and_number)
             actors = [-step[1] if step[2] is None else step[2].number for step in ready]
             choice = self.schedule.choose(self._decisions, actors)

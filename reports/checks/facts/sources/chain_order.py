@@ -78,6 +78,10 @@ def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> 
     writes = replied[op[replied] != Op.READ]
     applied = writes[outcome[writes] == Outcome.APPLIED]
     sent_row = events.sent_by_request[events.request_keys(applied)]
+    # By sending, not by answer: an answer may come late, after the lock's next writes were answered. A client that
+    # replaces a version had learned it before it sent, so the write that made the version was sent earlier still. This
+    # needs one clock for all writers, which processes of one host have. Rejected: to follow versions from write to
+    # write. Equal bytes have equal versions on some stores, so a version may name several predecessors.
     begin = at[np.where(sent_row >= 0, sent_row, applied)]
     order = np.lexsort((begin, events.lock_key[applied]))
     applied, sent_row, begin = applied[order], sent_row[order], begin[order]
@@ -90,6 +94,8 @@ def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> 
     )
     unanswered = np.concatenate((_unanswered(events, writes, sent), _refused_and_read(events, replied)))
     group = events.lock_key[applied]
+    # Nearly every lock of a history has no doubt, and is done here in a few operations on arrays. The walk below it is
+    # Python, write by write, and only for the locks that need it.
     doubtful = np.unique(np.concatenate((group[_does_not_fit(events, settled, absent)], events.lock_key[unanswered])))
     if len(doubtful):
         calm = ~np.isin(group, doubtful)
@@ -193,6 +199,7 @@ class _Locks:
         events, at = self._events, self._events.integers("at_ns")
         condition = events.codes("if_version")[rows]
         is_answered = events.numbers("outcome")[rows] == Outcome.APPLIED
+        # An unanswered write may land for ever: its request can still be on the way when the run ends.
         columns = (
             rows,
             sent_row,
@@ -273,6 +280,8 @@ def _tightened(events: Events, writes: AppliedWrites) -> AppliedWrites:
     if len(group) > 1:
         crossed[1:] = ((low[1:] < low[:-1]) | (high[1:] < high[:-1])) & (group[1:] == group[:-1])
     for rows in suspicious_groups(group, crossed):
+        # Lower bounds rise from the front, upper bounds fall from the back. Where the order itself is in doubt the two
+        # may cross; then the write is put at its lower bound.
         low[rows] = np.maximum.accumulate(low[rows])
         high[rows] = np.maximum(np.minimum.accumulate(high[rows][::-1])[::-1], low[rows])
         assert bool(np.all(np.diff(high[rows]) >= 0)), "bounds of one lock follow its order"

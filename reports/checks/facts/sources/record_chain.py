@@ -132,6 +132,8 @@ class _Chain:
         if_version, version = events.codes("if_version")[row], writes.version
         is_conditional = if_version != NO_TEXT
 
+        # The order of the next steps counts. A release by a stamp ends the state that a later record stands on.
+        # Renewals under new tokens add to the writes by the same owner, and grants under one name take from them.
         state[self._are_releases_by_stamp(writes, group, state)] = RELEASED
         continues = np.zeros(len(row), dtype=np.bool_)
         continues[1:] = ~first[1:]
@@ -146,6 +148,7 @@ class _Chain:
         broken = np.zeros(len(row), dtype=np.bool_)
         if len(row) > 1:
             was_absent = state[:-1] == DELETED
+            # A predecessor of which no answer told the version fits whatever the next write names.
             fits = np.where(
                 if_version[1:] == self._absent,
                 was_absent,
@@ -160,6 +163,8 @@ class _Chain:
         )
         is_hole = holes(events, writes, broken_unseen, absent=self._absent, found_nothing=self._found_nothing)
         broken |= writes.is_proven & continues & ~is_hole
+        # In a simulation the store's own rows prove a break. In a real run a break is one only if no order of the
+        # writes would be legal (`proven_faults`); every other misfit may be our order's, and accuses nobody.
         is_unsettled = broken_unseen & ~is_hole & ~writes.is_proven
         is_hole |= is_unsettled
         return Changes(
@@ -348,6 +353,9 @@ class _Chain:
         has_stamp = (stamp != ABSENT) & (wall != ABSENT)
         has_span = ~has_stamp & (is_leased | (stamp != ABSENT)) & (validity != ABSENT)
         stamp, wall = np.where(has_stamp, stamp, 0), np.where(has_stamp, wall, 0)
+        # The stamp is on the writer's wall clock, and only its distance from that clock's reading at the sending is
+        # used. So a clock that is years wrong moves nothing here. A step between the making of the stamp and the
+        # sending does.
         span = np.clip(stamp, wall - FAR_NS, wall + FAR_NS) - wall
         end = at + np.where(has_stamp, span, np.where(has_span, validity, 0))
         return np.where((sent_row >= 0) & (has_stamp | has_span), end, ABSENT)
