@@ -40,7 +40,7 @@ from types import ModuleType
 from typing import Any
 
 from lockref.claims import refusal
-from lockref.errors import ConfigError, did_you_mean
+from lockref.errors import ConfigError, did_you_mean, shown
 from lockref.foreign_modules import StuckImport, importable, module_from_file
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
 from lockref.provider import (
@@ -53,7 +53,7 @@ from lockref.provider import (
     ProviderFactory,
     StateDecoder,
 )
-from lockref.stores.client import OBJECT_STORE
+from lockref.services import DEFAULT_KIND, SERVICES
 from lockref.stores.keys import check_key
 
 BUILT_IN: Mapping[str, str] = {
@@ -119,7 +119,7 @@ class ProviderSpec:
     protocol: str | None = None
     is_fork_safe: bool = False
     can_resume: bool = False
-    stands_on: str = OBJECT_STORE.name
+    stands_on: str = DEFAULT_KIND
     companion: str | None = None
     several: Callable[[Sequence[LockContext]], Sequence[LockProvider]] | None = None
     default_lock_key: str = DEFAULT_LOCK_KEY
@@ -336,9 +336,12 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
     record_format = getattr(made, "record_format", None)
     if record_format is not None and not (isinstance(record_format, str) and record_format):
         raise ConfigError(f"provider {name!r}: record_format is {record_format!r}; expected a name such as 'rfc91'")
-    stands_on = getattr(made, "stands_on", OBJECT_STORE.name)
-    if not (isinstance(stands_on, str) and stands_on):
-        raise ConfigError(f"provider {name!r}: stands_on is {stands_on!r}; expected a kind of service such as 'table'")
+    stands_on = getattr(made, "stands_on", DEFAULT_KIND)
+    if not isinstance(stands_on, str) or stands_on not in SERVICES:
+        near = did_you_mean(stands_on, SERVICES) if isinstance(stands_on, str) else ""
+        raise ConfigError(
+            f"provider {name!r}: stands_on is {shown(stands_on)}; expected one of {', '.join(SERVICES)}.{near}"
+        )
     companion = getattr(made, "companion", None)
     if companion is not None and not (isinstance(companion, str) and ":" in companion):
         raise ConfigError(f"provider {name!r}: companion is {companion!r}; expected a program such as 'module:Class'")

@@ -88,7 +88,7 @@ def test_a_scenario_that_is_asked_for_by_name_is_judged_by_everything(capsys: py
 
 
 @pytest.mark.parametrize(
-    ("stands_on", "says"), [("table", ": the scenario says nothing of the dynamodb lock itself"), ("objects", "")]
+    ("stands_on", "says"), [("table", ": the scenario says nothing of the dynamodb lock itself"), ("object_store", "")]
 )
 def test_the_reference_that_stands_in_for_another_is_told(stands_on, says):
     """A scenario that names no expectation for `dynamodb` is judged by what `hardened` keeps, and that is told."""
@@ -103,7 +103,7 @@ def test_the_reference_that_stands_in_for_another_is_told(stands_on, says):
 def test_a_commit_protocol_that_loses_commits_is_not_the_lock_s_fault():
     """W17: a rename that no lock makes safe is judged by what `dynamodb` keeps, on whatever a lock stands."""
     scenario = load_scenario("w17-paused-rename")
-    for stands_on in ("coordination", "objects", "table"):
+    for stands_on in ("coordination", "object_store", "table"):
         assert scenario.reference_of(stands_on) == "dynamodb"
         assert "DL1" in scenario.not_demanded(stands_on)
         assert "S3" not in scenario.not_demanded(stands_on)

@@ -96,7 +96,7 @@ def test_the_impossible_is_refused_before_a_server_is_started(
     def start(*_: object, **__: object) -> None:
         raise AssertionError("a server was started")
 
-    monkeypatch.setattr("scenarios.backends.start.start_backend", start)
+    monkeypatch.setattr("scenarios.backends.hosts.start_backend", start)
     assert run(["bench", "contention", "--for", "1s", *arguments]) == 2
     assert told in capsys.readouterr().err
 

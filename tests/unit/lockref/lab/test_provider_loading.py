@@ -229,3 +229,11 @@ def test_a_lock_has_a_lease_or_none() -> None:
     """Two declarations that contradict each other are refused."""
     with pytest.raises(ConfigError, match="a lease or none"):
         provider_from(type("Claims", (StorageLock,), {"claims": (LEASE, NO_LEASE)}), name="x")
+
+
+@pytest.mark.parametrize(("kind", "said"), [("'tabel'", "'tabel'.*Did you mean 'table'"), ("7", "7; expected one of")])
+def test_a_lock_that_stands_on_no_known_kind_is_refused(kind: str, said: str, tmp_path: Path) -> None:
+    """A misspelt kind ran on an object store in a real run, and ended a simulation with an error of ours."""
+    path = file_with(tmp_path, f"class Mine:\n    stands_on = {kind}\n{METHODS}")
+    with pytest.raises(ConfigError, match=f"stands_on is {said}"):
+        load_provider(f"{path}:Mine")
