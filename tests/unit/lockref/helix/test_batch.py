@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lockref.helix.controller.batch import Batch
+from lockref.helix.controller.batch import BATCH_BYTES_MAX, PAGE_BYTES_EACH, Batch
 from lockref.helix.grants import Page, Standing
 from lockref.helix.pipeline import LockGroup, Replica, Snapshot
 from lockref.helix.records import layout
@@ -13,6 +13,21 @@ from tests.unit.lockref.helix.pipeline_driver import lock_unlock
 
 GROUP = LockGroup(name="g", locks=("g_0", "g_1", "g_2"), replicas=1, model=lock_unlock())
 GRANTED = Standing.GRANTED
+
+
+def batch_of(unwritten: Mapping[str, Page]) -> Batch:
+    """An empty transaction beside pages that say less than their znodes."""
+    return Batch(
+        Snapshot(groups=(GROUP,), live={"a": "2"}, replicas={}), layout.ClusterPaths("c"), controller="x", session="9",
+        now_ms=0, known={}, unwritten=unwritten,
+    )  # fmt: skip
+
+
+def order(number: int) -> Message:
+    return Message(
+        id=f"m{number}", instance="a", session="2", resource="g", lock="g_0", model="m", source="RELEASED",
+        target="LOCKED",
+    )  # fmt: skip
 
 
 def page_after(replicas: Mapping[str, Mapping[str, Replica]], known: Mapping[str, Page], *granted: str) -> Page:
@@ -66,3 +81,23 @@ def test_a_recall_is_written_down_as_one():
     )
     batch.add(order)
     assert batch.pages["a"] == Page("2", {"g_0": Standing.RECALLED})
+
+
+def test_what_is_struck_out_of_a_page_is_written_with_the_next_batch():
+    """T28: a batch without an order to that instance writes its page all the same, and is not full of it."""
+    shorter = Page("2", {f"g_{number}": GRANTED for number in range(BATCH_BYTES_MAX // PAGE_BYTES_EACH)})
+    batch = batch_of({"a": shorter})
+    assert batch.pages == {"a": shorter}
+    assert not batch.is_full, "pages alone are one transaction: nothing could make it smaller"
+    batch.add(order(0))
+    assert batch.is_full
+
+
+def test_a_batch_is_full_by_the_bytes_of_its_messages_and_of_what_it_writes_down():
+    """A transaction has a greatest size: what an order adds to the page counts, as its path and its body do."""
+    batch = batch_of({})
+    while not batch.is_full:
+        batch.add(order(len(batch.messages)))
+    sent = sum(len(operation.path) + len(operation.body) for operation in batch.operations)
+    written = len(batch.messages) * (len("g_0") + PAGE_BYTES_EACH)
+    assert 0 < sent + written - BATCH_BYTES_MAX <= (sent + written) // len(batch.messages) + 1

@@ -83,6 +83,7 @@ def test_who_may_hold(told, reported, under_way, is_fresh, doubt, is_settled):
 
 @pytest.mark.parametrize(("others", "is_covered", "is_feared"), [
     (ABSENT, False, True), (RELEASED, False, True), (LOCKED, False, False), (ABSENT, True, False),
+    (Replica("MASTER"), False, False),
 ])  # fmt: skip
 def test_of_whom_nothing_was_ever_read(others: Replica | None, is_covered: bool, is_feared: bool):
     """It may hold whatever nobody else holds, unless the book tells of its whole session."""
@@ -111,9 +112,16 @@ def test_the_original_takes_every_word_as_it_is():
 
 def test_a_page_is_written_and_read():
     """As a record of Helix'."""
-    page = Page("1f", {"g_0": GRANTED, "g_1": RECALLED})
+    page = Page("1f", {"g_2": GRANTED, "g_0": GRANTED, "g_1": RECALLED})
     assert Page.from_record(page.to_record("a")) == page
-    assert page.without(["g_0"]).told == {"g_1": RECALLED}
+    assert page.to_record("a").lists == {"GRANTED": ["g_0", "g_2"], "RECALLED": ["g_1"]}, "equal pages, equal bytes"
+    assert page.without(["g_0", "g_2"]).told == {"g_1": RECALLED}
+
+
+def test_a_page_may_name_a_lock_that_is_configured_no_more():
+    """Nobody decides about it; the page keeps it for the day on which its resource is back."""
+    evidence = Evidence(groups=[GROUP], reports={"a": {"g": Report(states={})}}, pages={"a": Page("1", {"x": GRANTED})})
+    assert replicas_of(evidence) == ({}, {})
 
 
 @pytest.mark.parametrize(

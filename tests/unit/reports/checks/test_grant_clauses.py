@@ -333,6 +333,64 @@ def test_the_operator_is_bound_by_no_clause():
         assert h.verdict(clause)["verdict"] == "held"
 
 
+@pytest.mark.parametrize("token", [None, 1])
+def test_a_release_may_leave_owner_and_token_out(token):
+    """S6: a record that says no more than "free" is its holder's own release, with a condition or without one."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2, token=token)
+    request = h.call("n1", Op.RELEASE, 3)
+    h.write("n1", Op.RELEASE, sent=3, applied=4, if_version="")
+    h.returns("n1", Op.RELEASE, 5, request, Outcome.APPLIED)
+    assert h.verdict("S6")["verdict"] == "held"
+
+
+def test_what_was_overwritten_by_hand_and_comes_back_is_no_revival():
+    """S6: nobody knows what the hand has written, so the grant need not have ended."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1)
+    h.operator(Op.RELEASE, 3, owner="somebody")
+    h.renewed(a, at=5)
+    assert h.verdict("S6")["verdict"] == "held"
+
+
+def test_a_release_behind_a_hole_in_the_record_is_nobodys_fault():
+    """S6: a writer that is not on record may have replaced the grant; the run is inconclusive."""
+    h = History(is_simulated=False)
+    h.granted("n1", call=0, applied=1, returned=2, token=1)
+    h.write("n2", Op.RELEASE, sent=4, replied=5, owner="owner-n2", token=2, if_version="made by a stranger")
+    assert h.verdict("S6")["verdict"] == "inconclusive"
+
+
+def test_a_call_that_failed_may_have_made_its_own_name_stand_again():
+    """S6: without tokens. The call asked for the lock, its write landed, and it was told of an error."""
+    h = History()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    h.released(a, call=3, applied=4, returned=5)
+    request = h.call("n1", Op.ACQUIRE, 6)
+    h.write("n1", Op.ACQUIRE, sent=7, applied=8, owner=a.owner, valid_until=107, reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 9, request, Outcome.AMBIGUOUS)
+    assert h.verdict("S6")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(("token", "expected"), [(None, "not_applicable"), (1, "inconclusive")])
+def test_a_hole_hides_no_order_of_tokens_of_a_lock_that_has_none(token, expected):
+    """S2: there is nothing to compare, whatever the record hides."""
+    h = History(is_simulated=False)
+    h.granted("n1", call=0, applied=1, returned=2, token=token)
+    h.write("n2", Op.RELEASE, sent=4, replied=5, owner="owner-n2", token=token, if_version="made by a stranger")
+    assert h.verdict("S2")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("token", "expected"), [(None, "not_applicable"), (1, "held")])
+def test_a_scenario_about_tokens_asks_each_lock_that_has_them(token, expected):
+    """S4: it proves nothing of a lock without tokens, and something of every other one."""
+    h = History(run={"must_happen": ["token"]})
+    a = h.granted("n1", call=0, applied=1, returned=2, token=token)
+    h.believes(a, 2, 4)
+    h.effect(a, at=3)
+    assert h.verdict("S4")["verdict"] == expected
+
+
 def test_a_deleted_grant_that_its_heartbeat_creates_anew_is_revived():
     """S6, H15: who deleted it makes no difference; the grant had ended."""
     h = History()
