@@ -551,7 +551,7 @@ def test_interrupting_contention_keeps_its_history(
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["sim", "contention", "--provider", "greedy.py:Greedy", "--seeds", "1..2"], 1),
+        (["sim", "e08", "--provider", "greedy.py:Greedy", "--seeds", "1..2"], 1),
         (["sim", "e08", "--seeds", "1..2"], 0),
         (["scenario", "schema"], 0),
     ],
