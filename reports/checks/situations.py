@@ -54,22 +54,8 @@ REACH_SCHEMA: Final = pa.schema(
 def reach_table(case: Case) -> pa.Table:
     """Count every situation in every run."""
     events, truth, operations = case.events, case.truth, case.operations
-    tenures, effects, disturbances = case.tenures, case.effects, case.disturbances
-    changes, grants = truth.changes, truth.grants
+    tenures, effects, disturbances, changes = case.tenures, case.effects, case.disturbances, truth.changes
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)
-    # Who takes over in two writes deletes the other's record first, or gives it back in the other's place.
-    freed = np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
-    freed &= changes.is_record[grants.end] & (changes.node[grants.end] != grants.node)
-    freed &= changes.node[grants.end] != events.code_of("node", OPERATOR)
-    replaced = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) | freed)
-    lapsed = (grants.valid_until_true_ns[replaced] != ABSENT) & (
-        changes.at_hi_ns[grants.end[replaced]] >= grants.valid_until_true_ns[replaced]
-    )
-    effect_grant = np.maximum(effects.grant, 0)
-    is_late = np.zeros(len(effects.row), dtype=np.bool_)
-    if len(grants.first):
-        ended = grants.end_lo_ns[effect_grant]
-        is_late = (effects.grant >= 0) & (ended != ABSENT) & (ended <= effects.at_ns)
     lost = _lost_replies(events, truth)
     mattered = disturbances.strikes_that_mattered(case.runs)
     reached: dict[str, Ints] = {
@@ -79,30 +65,12 @@ def reach_table(case: Case) -> pa.Table:
         "handoff": _handoffs(case),
         "denied": operations.run[operations.is_denied & ~operations.is_cut_short],
         "cut_short": operations.run[operations.is_denied & operations.is_cut_short],
-        "contention": np.concatenate(
-            (
-                operations.run[
-                    calls[
-                        meets_another_grant(
-                            truth, operations, calls, until=grants_end(truth, np.arange(len(grants.first)))
-                        )
-                    ]
-                ],
-                _lost_races(events, truth),
-                _meetings_in_calls(case),
-            )
-        ),
+        "contention": _contentions(case, calls),
         "renewal": changes.run[changes.is_renewal],
-        "release": np.concatenate(
-            (
-                changes.run[(changes.state == RELEASED) & truth.is_readable[changes.run]],
-                grants.run[(grants.end_kind != END_RELEASED) & given_back(grants)],
-                _releases_in_calls(case),
-            )
-        ),
+        "release": _releases(case),
         "reentry": _inner_unlocks(case),
         "fork": _forks(case),
-        "takeover_after_expiry": grants.run[replaced[lapsed]],
+        "takeover_after_expiry": _takeovers_after_expiry(case),
         "resumption": _resumptions(case),
         "renewal_race": _renewal_races(events, truth),
         "lost_reply_acquire": lost[Op.ACQUIRE],
@@ -112,7 +80,7 @@ def reach_table(case: Case) -> pa.Table:
         "failed_call": _failed_calls(case, calls),
         "lost_at_work": _lost_at_work(events, tenures),
         "paused_holder_resumed": _resumed_holders(events, tenures, disturbances),
-        "late_write_attempted": effects.run[is_late | ~effects.is_accepted],
+        "late_write_attempted": effects.run[_are_late(case) | ~effects.is_accepted],
         "rejected_write": effects.run[~effects.is_accepted],
         "effect": effects.run[effects.is_accepted],
         COMMIT: case.commits.returns.run[case.commits.returns.is_acknowledged],
@@ -139,6 +107,53 @@ def reach_table(case: Case) -> pa.Table:
     idle = disturbances.are(frozenset(disturbances.kinds), "begin", "fired") & ~mattered
     struck = [_fault_rows(truth, disturbances, mattered, "fault:"), _fault_rows(truth, disturbances, idle, IDLE)]
     return pa.concat_tables([fixed, *struck, _unfenced_rows(case)])
+
+
+def _takeovers_after_expiry(case: Case) -> Ints:
+    """Runs of grants that another client replaced once their validity was over."""
+    events, changes, grants = case.events, case.truth.changes, case.truth.grants
+    # A take-over in two writes deletes the other's record first, or gives it back in the other's place.
+    freed = np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
+    freed &= changes.is_record[grants.end] & (changes.node[grants.end] != grants.node)
+    freed &= changes.node[grants.end] != events.code_of("node", OPERATOR)
+    replaced = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) | freed)
+    lapsed = (grants.valid_until_true_ns[replaced] != ABSENT) & (
+        changes.at_hi_ns[grants.end[replaced]] >= grants.valid_until_true_ns[replaced]
+    )
+    found: Ints = grants.run[replaced[lapsed]]
+    return found
+
+
+def _are_late(case: Case) -> Flags:
+    """Per write to the resource: the grant of its writer had ended."""
+    effects, grants = case.effects, case.truth.grants
+    effect_grant = np.maximum(effects.grant, 0)
+    is_late = np.zeros(len(effects.row), dtype=np.bool_)
+    if len(grants.first):
+        ended = grants.end_lo_ns[effect_grant]
+        is_late = (effects.grant >= 0) & (ended != ABSENT) & (ended <= effects.at_ns)
+    return is_late
+
+
+def _contentions(case: Case, calls: Ints) -> Ints:
+    """Runs of calls that met another client: a grant in their way, a lost race, or, without records, its use."""
+    truth, operations = case.truth, case.operations
+    until = grants_end(truth, np.arange(len(truth.grants.first)))
+    blocked = calls[meets_another_grant(truth, operations, calls, until=until)]
+    return np.concatenate((operations.run[blocked], _lost_races(case.events, truth), _meetings_in_calls(case)))
+
+
+def _releases(case: Case) -> Ints:
+    """Runs of grants that were given back: by a write of the record, by another end, or by a call alone."""
+    truth = case.truth
+    changes, grants = truth.changes, truth.grants
+    return np.concatenate(
+        (
+            changes.run[(changes.state == RELEASED) & truth.is_readable[changes.run]],
+            grants.run[(grants.end_kind != END_RELEASED) & given_back(grants)],
+            _releases_in_calls(case),
+        )
+    )
 
 
 def _unfenced_rows(case: Case) -> pa.Table:
