@@ -213,7 +213,7 @@ def run_campaigns(
 ) -> Generator[CampaignResult, None, None]:
     """Simulate and judge; the results in the order of the campaigns, each as soon as it is complete.
 
-    is_over: asked after each chunk; True ends the campaign that the chunk belongs to.
+    is_over: asked after each chunk; True ends the campaign that the chunk belongs to, and no later one begins.
     A campaign that meets an error ends with `error` set, and the others go on. KeyboardInterrupt ends all: the result
     of the campaign that it met has `is_interrupted` and what was finished; it is the last one.
     """
@@ -239,7 +239,9 @@ def run_campaigns(
                 if judged.error is None:
                     on_progress(current.total)
                     if is_over():
-                        current.is_over = True
+                        # Of the campaigns that follow, too: each would else begin once more.
+                        for each in running[judged.campaign :]:
+                            each.is_over = True
                 if current.is_over:
                     yield current.total
                     ended += 1

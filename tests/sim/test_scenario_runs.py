@@ -8,9 +8,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from lockref.cli.main import run
 from lockref.errors import ConfigError, DeterminismError, LockError
 from lockref.history import Recorder, to_table
 from lockref.lab.loading import load_provider, provider_from
@@ -346,3 +348,15 @@ def test_a_campaign_that_is_over_begins_no_further_batch() -> None:
     assert 0 < campaign.summary.runs < 199
     assert not campaign.is_interrupted
     assert campaign.notices == [f"cut short: the time was over after {campaign.summary.runs} of 199 seeds"]
+
+
+def test_a_time_that_is_over_begins_no_later_scenario(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each scenario of `--all` ran its first batch all the same, so a limit on the time had no effect there."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["sim", "e08", "e30", "--seeds", "1..2", "--jobs", "1", "--max-time", "0", "--json"]) == 3
+    first, second = json.loads(capsys.readouterr().out)["scenarios"]
+    assert (first["runs"], first["verdict"], second["runs"], second["verdict"]) == (2, "held", 0, "inconclusive")
+    account = json.loads((tmp_path / ".lockref/runs/latest/e30-ghost-acquire/results.json").read_text())
+    assert "cut short: the time was over after 0 of 2 seeds" in account["notices"]
