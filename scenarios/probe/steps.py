@@ -95,31 +95,35 @@ def _read_after_write(session: Session, finding: Finding, _end_ns: int, *, lasti
     reading.read_after_write(session, finding)
 
 
+SINGLE_QUESTIONS: Final = (
+    Step(clause="C24", run=_timeless(pace.clock), weight=0.2, requests_max=2),
+    Step(clause="C1", run=_timeless(sequential.create), weight=1, requests_max=12),
+    Step(clause="C4", run=_timeless(sequential.replace), weight=1, requests_max=10),
+    Step(clause="C5", run=_timeless(sequential.replace_absent), weight=1, requests_max=10),
+    Step(clause="C6", run=_timeless(sequential.replace_recreated), weight=1, requests_max=10),
+    Step(clause="C7", run=_timeless(sequential.version_reuse), weight=1, requests_max=8),
+    Step(clause="C8", run=_timeless(sequential.delete), weight=1, requests_max=16),
+    Step(clause="C10", run=_timeless(sequential.wildcards), weight=1, requests_max=14),
+    Step(clause="C11", run=_timeless(sequential.quoting), weight=1, requests_max=8),
+    Step(clause="C23", run=_timeless(sequential.overwrite), weight=1, requests_max=8),
+    Step(clause="C12", run=_timeless(versioned.versioned_bucket), weight=1, requests_max=16),
+    Step(clause="C13", run=_timeless(modes.other_ways), weight=1, requests_max=40),
+    Step(clause="C14", run=_timeless(modes.other_ways), weight=1, requests_max=40),
+    Step(clause="C15", run=_timeless(modes.other_ways), weight=1, requests_max=60),
+    Step(clause="C18", run=_timeless(lost_replies.lost_reply), weight=1, requests_max=12),
+    Step(clause="C19", run=_timeless(lost_replies.late_duplicate), weight=1, requests_max=8),
+)
+"""The questions that one client asks alone, with a fixed number of requests."""
+
+
 def steps_for(
     endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int, node: Node | None = None
 ) -> list[Step]:
     """The steps in order. endpoints: their number. rounds: of each race, at most. node: the node to stop for C17."""
     third = max(min(races.ROUNDS_MIN, rounds), rounds // 3)
     lasting = reading.Lasting()
-    # A dialect has at most two modes that can race; each has a race of its own, and one beside plain writes.
-    races_of_modes = 2 * 2 * third * modes.ROUND_REQUESTS
     return [
-        Step(clause="C24", run=_timeless(pace.clock), weight=0.2, requests_max=2),
-        Step(clause="C1", run=_timeless(sequential.create), weight=1, requests_max=12),
-        Step(clause="C4", run=_timeless(sequential.replace), weight=1, requests_max=10),
-        Step(clause="C5", run=_timeless(sequential.replace_absent), weight=1, requests_max=10),
-        Step(clause="C6", run=_timeless(sequential.replace_recreated), weight=1, requests_max=10),
-        Step(clause="C7", run=_timeless(sequential.version_reuse), weight=1, requests_max=8),
-        Step(clause="C8", run=_timeless(sequential.delete), weight=1, requests_max=16),
-        Step(clause="C10", run=_timeless(sequential.wildcards), weight=1, requests_max=14),
-        Step(clause="C11", run=_timeless(sequential.quoting), weight=1, requests_max=8),
-        Step(clause="C23", run=_timeless(sequential.overwrite), weight=1, requests_max=8),
-        Step(clause="C12", run=_timeless(versioned.versioned_bucket), weight=1, requests_max=16),
-        Step(clause="C13", run=_timeless(modes.other_ways), weight=1, requests_max=40),
-        Step(clause="C14", run=_timeless(modes.other_ways), weight=1, requests_max=40),
-        Step(clause="C15", run=_timeless(modes.other_ways), weight=1, requests_max=60),
-        Step(clause="C18", run=_timeless(lost_replies.lost_reply), weight=1, requests_max=12),
-        Step(clause="C19", run=_timeless(lost_replies.late_duplicate), weight=1, requests_max=8),
+        *SINGLE_QUESTIONS,
         Step(
             clause="C21",
             run=functools.partial(_read_after_write, lasting=lasting),
@@ -127,6 +131,21 @@ def steps_for(
             requests_max=14 * (1 + endpoints) + 8 + reading.LASTING * 3 // 2,
         ),
         Step(clause="C25", run=leases.lease, weight=1, requests_max=leases.ROUNDS * (leases.RACERS + 3) + 8),
+        *_races(endpoints, findings, racers, rounds=rounds, third=third),
+        Step(
+            clause="C21",
+            run=_timeless(lasting.look),
+            weight=1,
+            requests_max=reading.LASTING,
+            is_again=True,
+        ),
+        *_last_steps(endpoints, third=third, node=node),
+    ]
+
+
+def _races(endpoints: int, findings: dict[str, Finding], racers: Racers, *, rounds: int, third: int) -> list[Step]:
+    """The races for one object. third: a third of the rounds, for those that are shorter."""
+    return [
         Step(
             clause="C2",
             run=_create_race,
@@ -169,13 +188,14 @@ def steps_for(
             again_max=0,
             is_again=True,
         ),
-        Step(
-            clause="C21",
-            run=_timeless(lasting.look),
-            weight=1,
-            requests_max=reading.LASTING,
-            is_again=True,
-        ),
+    ]
+
+
+def _last_steps(endpoints: int, *, third: int, node: Node | None) -> list[Step]:
+    """The races of other ways to write, and what disturbs the store."""
+    # A dialect has at most two modes that can race; each has a race of its own, and one beside plain writes.
+    races_of_modes = 2 * 2 * third * modes.ROUND_REQUESTS
+    return [
         Step(clause="C13", run=modes.race_modes, weight=4, requests_max=races_of_modes, again_max=0, is_again=True),
         Step(clause="C15", run=modes.race_modes, weight=1, requests_max=races_of_modes, again_max=0, is_again=True),
         Step(clause="C22", run=pace.write_rate, weight=5, requests_max=len(pace.RATES_PER_S) * (3 * pace.WRITES + 1)),

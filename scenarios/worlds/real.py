@@ -37,7 +37,7 @@ from lockref.history import REQUESTS_PER_PROCESS, Recorder, digests, runs_table
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
 from lockref.ports import Channel
-from lockref.provider import DEFAULT_STORE
+from lockref.provider import DEFAULT_STORE, LockSettings, StateDecoder
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.services import DEFAULT_KIND, service_kind
 from lockref.stores.address import StoreAddress
@@ -127,19 +127,17 @@ def run_real(
     run_id = runtime.token_bytes(6).hex()
     key = f"lockref-{run_id}/{spec.default_lock_key}"
     # One request before the clients start: a service that does not answer is one error, not a hundred.
-    store, served = parse_store_uri(shared_uri), service_kind(mixture.stands_on)
-    served.require(store, key, PROBE_TIMEOUT_NS)
+    service_kind(mixture.stands_on).require(parse_store_uri(shared_uri), key, PROBE_TIMEOUT_NS)
     drawn = draw_scenario(scenario, seed)
     if duration_ns is not None:
         drawn = drawn.lasting(duration_ns)
-    names = tuple(f"n{number}" for number in range(1, count + 1))
     job = Job(
         scenario=scenario,
         drawn=drawn,
         spec=spec,
         store_uri=shared_uri,
         key=key,
-        names=names,
+        names=tuple(f"n{number}" for number in range(1, count + 1)),
         seed=seed,
         first_number=1,
         places=places,
@@ -150,16 +148,9 @@ def run_real(
     with _recording(folder) as (kept, spool):
         recorder = SpoolRecorder(spool, 0)
         recorder.is_detailed = scenario.needs_detail
-        companions = Companions(
-            {} if has_struck_nodes else mixture.nodes,
-            settings=lambda node: replace(
-                drawn.lock_settings(scenario.lock, key=key), options=node_options(scenario.workload, key, node)
-            ),
-            channel=lambda node, kind, timeout_ns: kind.channel(store, node, timeout_ns, 1),
-            decode=mixture.decode,
-            recorder=recorder,
-            runtime=runtime,
-            first_number=1 + processes * REQUESTS_PER_PROCESS,
+        # Nodes that a fault strikes have processes of their own.
+        companions = _companions(
+            job, {} if has_struck_nodes else mixture.nodes, mixture.decode, recorder, runtime, processes=processes
         )
         with companions, contextlib.ExitStack() as stack:
             injection = None
@@ -175,13 +166,40 @@ def run_real(
         reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
         _record_crashes(recorder, reports.lost)
         if places is not None and is_log:
-            _settle(places, {table_of(scenario.workload, name, key) for name in names}, recorder, spool)
+            _settle(places, {table_of(scenario.workload, name, key) for name in job.names}, recorder, spool)
         end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
         events = read_spool(spool)
     if injection is not None:
         row["fault_effects"] = fault_effects(injection.work.counts())
     outcome = _outcome(row, events, reports, end_ns)
     return outcome if injection is None else replace(outcome, plan=plan, fault_counts=injection.work.counts())
+
+
+def _companions(
+    job: Job,
+    nodes: Mapping[str, DeclaredNode],
+    decode: StateDecoder,
+    recorder: Recorder,
+    runtime: ThreadRuntime,
+    *,
+    processes: int,
+) -> Companions:
+    """The nodes that are no clients, in this process. processes: how many have the clients."""
+    store = parse_store_uri(job.store_uri)
+
+    def settings(node: DeclaredNode) -> LockSettings:
+        everybodys = job.drawn.lock_settings(job.scenario.lock, key=job.key)
+        return replace(everybodys, options=node_options(job.scenario.workload, job.key, node))
+
+    return Companions(
+        nodes,
+        settings=settings,
+        channel=lambda node, kind, timeout_ns: kind.channel(store, node, timeout_ns, 1),
+        decode=decode,
+        recorder=recorder,
+        runtime=runtime,
+        first_number=1 + processes * REQUESTS_PER_PROCESS,
+    )
 
 
 def _row(job: Job, address: StoreAddress, *, processes: int | None) -> dict[str, Any]:
