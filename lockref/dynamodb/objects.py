@@ -9,7 +9,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from lockref.dynamodb.table import KEY, VERSION, Clause, Item, TableClient, absent, equals, text, to_bytes
+from lockref.dynamodb.table import KEY, VERSION, Clause, Item, TableClient, absent, equals, text, to_bytes, value_in
 from lockref.ports import Reply
 from lockref.runtime import Runtime, ThreadRuntime
 from lockref.stores.keys import check_key
@@ -27,8 +27,8 @@ def bytes_item(key: str, body: bytes) -> Item:
 
 def item_body(item: Mapping[str, Any]) -> bytes:
     """The bytes of the object that an item stands for; of any other item, its JSON."""
-    binary = item.get(BYTES, {}).get("B")
-    return to_bytes(item) if binary is None else base64.b64decode(binary)
+    binary = value_in(item, BYTES, "B")
+    return base64.b64decode(binary) if isinstance(binary, str) else to_bytes(item)
 
 
 class TableStore:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lockref.delta.record import OWN
-from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes
+from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes, value_in
 from lockref.grammar import decimal
 from lockref.ports import Reply
 from lockref.stores.port import ReadReply, Version, WriteReply
@@ -66,8 +66,8 @@ class Marks(Rows):
         found = super().read(key)
         if found.body is None:
             return found
-        mark = read_object(found.body).get(MARK, {}).get("N", "")
-        body = json.dumps({"mark": decimal(mark)}).encode()
+        mark = value_in(read_object(found.body), MARK, "N")
+        body = json.dumps({"mark": decimal(mark) if isinstance(mark, str) else None}).encode()
         return replace(found, body=body)
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:

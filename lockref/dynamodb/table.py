@@ -47,6 +47,12 @@ def text(value: str) -> Attribute:
     return {"S": value}
 
 
+def value_in(item: Mapping[str, Any], attribute: str, kind: str) -> object:
+    """The value of this kind that an attribute has; None where it has none, and where no attribute stands there."""
+    value = item.get(attribute)
+    return value.get(kind) if isinstance(value, dict) else None
+
+
 def number(value: int | Decimal) -> Attribute:
     """A number, DynamoDB's type N."""
     return {"N": f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)}

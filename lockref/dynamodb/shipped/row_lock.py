@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from lockref.delta.record import DURATION, whole_seconds
 from lockref.dynamodb import item
-from lockref.dynamodb.table import TABLE, VERSION, TableClient
+from lockref.dynamodb.table import TABLE, VERSION, TableClient, value_in
 from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected, shown
 from lockref.grammar import decimal
 from lockref.locks.values import LeaseTerms
@@ -167,16 +167,16 @@ class RowLock(ABC):
 
 def version_in(row: dict[str, Any]) -> str:
     """The record version number of a row; "" where it has none."""
-    return str(row.get(VERSION, {}).get("S", ""))
+    return str(value_in(row, VERSION, "S") or "")
 
 
 def words_in(row: dict[str, Any], attribute: str) -> str | None:
     """A text attribute, as the originals read it: None where it is absent or of another type (B1)."""
-    found = row.get(attribute, {}).get("S")
+    found = value_in(row, attribute, "S")
     return found if isinstance(found, str) else None
 
 
 def number_in(row: dict[str, Any], attribute: str) -> int | None:
     """A whole number, as the originals read it: None where it is absent, of another type, or has a fraction (B8)."""
-    found = row.get(attribute, {}).get("N")
+    found = value_in(row, attribute, "N")
     return decimal(found) if isinstance(found, str) else None
