@@ -239,7 +239,7 @@ def run_campaigns(
                 if judged.error is None:
                     on_progress(current.total)
                     if is_over():
-                        # Of the campaigns that follow, too: each would else begin once more.
+                        # The later campaigns end, too: each of them would run its first chunk all the same.
                         for each in running[judged.campaign :]:
                             each.is_over = True
                 if current.is_over:
