@@ -6,6 +6,7 @@ times, so each distinct text is read once, however many rows carry it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -136,17 +137,27 @@ class Disturbances:
         rows = self.row[here[~self._strike_requests[here]]]
         return bool(np.searchsorted(rows, after_row, side="right") < np.searchsorted(rows, before_row))
 
+    @cached_property
+    def _crashes(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """By run and node: row and instant of every crash, in order. A node may crash as often as it is asked about."""
+        found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        which = np.flatnonzero(self._are_crashes)
+        columns = (self.run, self.node, self.row, self.at_ns)
+        for run, node, row, at_ns in zip(*(column[which].tolist() for column in columns), strict=True):
+            found.setdefault((run, node), []).append((row, at_ns))
+        return found
+
     def crashed_ns(self, run: int, node: int, *, after_row: int) -> int:
         """When this node crashed for the first time after a row; FOREVER if it did not."""
-        here = self.on(run, node)
-        hit = here[self._are_crashes[here] & (self.row[here] > after_row)]
-        return int(self.at_ns[hit[0]]) if len(hit) else FOREVER
+        crashes = self._crashes.get((run, node), [])
+        place = bisect_left(crashes, (after_row + 1,))
+        return crashes[place][1] if place < len(crashes) else FOREVER
 
     def last_crash_row(self, run: int, node: int, *, before_row: int) -> int:
         """The row of this node's last crash before a row; -1 if there was none."""
-        here = self.on(run, node)
-        hit = here[self._are_crashes[here] & (self.row[here] < before_row)]
-        return int(self.row[hit[-1]]) if len(hit) else -1
+        crashes = self._crashes.get((run, node), [])
+        place = bisect_left(crashes, (before_row,))
+        return crashes[place - 1][0] if place else -1
 
     def paused_ns(self, run: int, node: int, since_ns: int, until_ns: int) -> int:
         """For how long this node was paused between two instants; overlapping pauses count each."""

@@ -17,6 +17,8 @@ from lockref.clouds.s3.client import S3Store
 from lockref.clouds.uri import parse_store_uri
 from lockref.dynamodb.lease import DynamoLock
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
+from lockref.runtime import ThreadRuntime
+from lockref.storage.audit import AuditTrail
 from lockref.storage.place import key_in, store_uri
 from lockref.stores.localfs import FileStore
 from lockref.stores.memory import MemoryStore
@@ -334,6 +336,13 @@ def test_connections_go_with_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     del lock
     gc.collect()
     assert closed == [channel]
+
+
+def test_a_lease_in_a_row_takes_no_audit() -> None:
+    """Hudi's audit lies beside a lock object. Nothing is left out in silence."""
+    trail = AuditTrail(MemoryStore(), locks_key="locks", validity_ns=10**9, runtime=ThreadRuntime())
+    with pytest.raises(ConfigError, match="has no audit; leave it out"):
+        open_lock({"DYNAMO_LOCK_PARTITION_KEY_VALUE": "s3://b/t"}, audit=trail, allows_unsafe=True)
 
 
 @pytest.mark.parametrize(

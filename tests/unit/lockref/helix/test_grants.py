@@ -110,6 +110,17 @@ def test_the_original_takes_every_word_as_it_is():
     assert replicas_of(evidence) == ({"g_0": {"a": Replica("MASTER")}}, {})
 
 
+@pytest.mark.parametrize("told", [GRANTED, RECALLED, None])
+def test_an_entry_without_a_state_leaves_its_instance_in_doubt(told: Standing | None):
+    """HJ9: it names the lock, and says nothing of it; nobody else gets the lock, whatever the book says."""
+    evidence = Evidence(
+        groups=[GROUP],
+        reports={"a": {"g": Report(states={"g_0": None})}},
+        pages={"a": Page("1", {"g_0": told} if told else {})},
+    )
+    assert replicas_of(evidence) == ({"g_0": {"a": Replica("RELEASED", doubt="its entry names no state")}}, {})
+
+
 def test_a_page_is_written_and_read():
     """As a record of Helix'."""
     page = Page("1f", {"g_2": GRANTED, "g_0": GRANTED, "g_1": RECALLED})
