@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lockref.clouds.uri import CLOUDS
 from lockref.services import SERVICES
 from scenarios.backends.hosts import HOSTS
 from sim.services.kinds import SIMULATED
@@ -108,3 +109,8 @@ def test_each_kind_has_its_half_in_the_simulator() -> None:
     """A kind without a state machine could be locked on in no scenario; one without an entry could never run."""
     assert list(SIMULATED) == list(SERVICES)
     assert set(HOSTS) <= set(SERVICES)
+
+
+def test_each_address_is_that_of_a_known_kind() -> None:
+    """The clouds write the kind as a word, because the ports stand above them."""
+    assert {cloud.service for cloud in CLOUDS.values()} == set(SERVICES)
