@@ -9,7 +9,6 @@ stream named after its place in the file, so that adding one moves no other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Protocol
@@ -179,20 +178,3 @@ Probability = Annotated[
     BeforeValidator(probability),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "pattern": "%$"}]}),
 ]
-
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-def parse_seed(text: str) -> int:
-    """One seed, 0 to 2⁶³-1: `7`, `0x1f` or a 40-digit commit hash. Raises ValueError.
-
-    The hash is after TigerBeetle's fuzzers: a build that takes its own commit as the seed explores something new each
-    time and can still be repeated.
-    """
-    if _COMMIT.fullmatch(text):
-        return int(text, 16) % 2**63
-    seed = int(text, 0)
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed {text} is out of range; expected 0 to 2^63-1")
-    return seed

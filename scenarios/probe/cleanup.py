@@ -29,12 +29,12 @@ from lockref.clouds.calls import (
     Inexpressible,
 )
 from lockref.runtime import NS_PER_MS, NS_PER_S
-from lockref.stores.probe.fingerprint import EarlierProbe
 from lockref.words import Outcome
 from scenarios.probe.local import LocalStore
 from scenarios.probe.session import PREFIX, began_wall_ns
 
 if TYPE_CHECKING:
+    from lockref.stores.probe.fingerprint import EarlierProbe
     from scenarios.probe.session import Session
 
 BOUND_NS: Final = 60 * NS_PER_S
@@ -189,6 +189,9 @@ class _Sweep:
 
     def note_earlier(self) -> None:
         """Name what other probes have left. It is not removed: they may be at work."""
+        # Its checks load pydantic, which would delay the first request of the probe.
+        from lockref.stores.probe.fingerprint import EarlierProbe
+
         keys = [key for verb in (LIST, UPLOADS) for key, _ in self.listed(verb, PREFIX) or ()]
         if isinstance(self.session.store, LocalStore):
             with contextlib.suppress(OSError):  # A folder that can be read no more has told that in each answer.

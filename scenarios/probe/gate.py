@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
 from lockref.stores.probe.clauses import CLAUSES, DESIGNS, Verdict
-from lockref.stores.probe.fingerprint import Fingerprint
 from scenarios import interrupts
+
+if TYPE_CHECKING:
+    from lockref.stores.probe.fingerprint import Fingerprint
 
 FIT: Final = 0
 UNSAFE: Final = 1

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
 from lockref.errors import BackendUnavailable, ConfigError
-from reports.formats import fingerprint as told
 from reports.formats.exit_codes import worst
 from scenarios.backends import is_started_here, require_objects, start_backend
 from scenarios.probe import gate
-from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.questions.stopped_node import node_of
 from scenarios.probe.run import probe
@@ -61,7 +59,9 @@ def probe_stores(
         fingerprints.append(found)
         codes.append(code)
         if output is not None and found.requests:
-            _write(console, output, told.as_json(found))
+            _write_json(console, output, found)
+    from reports.formats import fingerprint as told  # See `probed`.
+
     if markdown is not None:
         _write(console, markdown, told.markdown(fingerprints))
     if page is not None:
@@ -90,6 +90,10 @@ def probed(
             running = stack.enter_context(start_backend(store))
             uri, name = running.uri, f"{running.name} {running.version}"
         done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node, progress=console.progress)
+    # The form of a fingerprint is checked by pydantic, which would delay the first request.
+    from reports.formats import fingerprint as told
+    from scenarios.probe.fingerprint import fingerprint_of
+
     found = fingerprint_of(done, name=name)
     code = gate.exit_code(found, required, is_gone=done.is_gone, is_interrupted=done.is_interrupted)
     if not done.is_reached and not console.as_json and code == BackendUnavailable.exit_code:
@@ -117,6 +121,12 @@ def _dry_run(console: Console, stores: Sequence[str], endpoints: Sequence[str], 
     if console.as_json:
         console.document({"requests_max": {store: sum(each.values()) for store, each in most.items()}, "clauses": most})
     return 0
+
+
+def _write_json(console: Console, path: Path, found: Fingerprint) -> None:
+    from reports.formats.fingerprint import as_json  # See `probed`.
+
+    _write(console, path, as_json(found))
 
 
 def _write(console: Console, path: Path, content: str) -> None:

@@ -7,7 +7,6 @@ proxy cannot see where a reply begins; there the client hangs up unread, which i
 from __future__ import annotations
 
 from lockref.clouds.calls import ANYTHING, PUT, READ, Call
-from scenarios.injection.faultproxy import FaultProxy
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
 from scenarios.probe.session import (
@@ -19,7 +18,6 @@ from scenarios.probe.session import (
     refused,
     wrong_after,
 )
-from sim.faults.answers import Error
 
 NO_WIRE = "there is no wire on which a reply could be lost"
 
@@ -50,6 +48,10 @@ def _repeated(session: Session, finding: Finding, call: Call, *, words: str, exp
         is_struck = session.store.send_and_hang_up(call)
         how = "the client hung up before it read the reply"
     else:
+        # They load the simulator's faults, which would delay the first request of the probe.
+        from scenarios.injection.faultproxy import FaultProxy
+        from sim.faults.answers import Error
+
         with FaultProxy(session.store.address) as proxy:
             proxy.next(Error(id="lost reply", status="reset", cut="c2"))
             way = session.store.by(("127.0.0.1", proxy.port))

@@ -21,7 +21,6 @@ from lockref.errors import BackendUnavailable, DeterminismError
 from reports.formats import exit_codes
 from reports.formats.results import load_results
 from reports.history_files import load_history, write_json_lines
-from scenarios.definition import units
 from scenarios.definition.load import catalogue
 from scenarios.definition.schema import Scenario
 from scenarios.runs import open_run
@@ -487,7 +486,7 @@ def test_seeds_are_read_as_people_write_them() -> None:
     """Integer, hexadecimal, a range, a commit hash."""
     assert list(options.SEED_RANGE.convert("7", None, None)) == [7]
     assert list(options.SEED_RANGE.convert("0x10..0x12", None, None)) == [16, 17, 18]
-    assert units.parse_seed("ab" * 20) == int("ab" * 20, 16) % 2**63
+    assert options.parse_seed("ab" * 20) == int("ab" * 20, 16) % 2**63
 
 
 def test_interrupting_leaves_a_readable_run_folder(own_folder: Path) -> None:
