@@ -235,7 +235,7 @@ class Listed(Bucket):
             names = sorted(key.removeprefix(root) for key in self.objects)
         found = [name for name in names if name.startswith(asked.query["prefix"])][: self.page]
         inner = "".join(f"<Contents><Key>{name}</Key><ETag>e</ETag></Contents>" for name in found)
-        return Told(200, body=f"<R>{inner}</R>".encode())
+        return Told(200, body=f"<ListBucketResult>{inner}</ListBucketResult>".encode())
 
     def delete(self, key: str, *, if_match: str) -> int:
         return 204 if self.keeps else super().delete(key, if_match=if_match)

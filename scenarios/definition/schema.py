@@ -306,12 +306,17 @@ class Workload(Model):
         return self.asks in ("token", "both")
 
     @property
-    def needs(self) -> str:
-        """The kind of the service that the clients' own work needs beside the resource; "" where it needs none.
+    def works_in(self) -> str:
+        """The kind of the service that the clients' own work may use beside the resource; "" where it uses none.
 
         The clients of a helping log keep its entries in rows.
         """
-        return TABLE.name if self.protocol == "helping" else ""
+        return TABLE.name if self.kind == "delta_log" else ""
+
+    @property
+    def needs(self) -> str:
+        """As `works_in`, where the work cannot be done without that service; else ""."""
+        return self.works_in if self.protocol == "helping" else ""
 
     def lock_names(self, key: str) -> tuple[str, ...]:
         """Every lock of the workload. key: of the first one."""
@@ -392,8 +397,8 @@ class Scenario(Model):
         return {DEFAULT_STORE: DeclaredService(kind=kind, dialect=dialect), **self.services}
 
     def declared_for_work(self) -> str | None:
-        """The first declared service of the kind that the workload needs; None if none is declared."""
-        kind = self.workload.needs
+        """The first declared service of the kind that the clients' own work may use; None if none is declared."""
+        kind = self.workload.works_in
         return next((name for name, each in self.services.items() if each.kind == kind), None)
 
     def service_for(self, kind: str, name: str = "", *, stands_on: str = DEFAULT_KIND) -> str:

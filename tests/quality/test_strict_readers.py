@@ -52,7 +52,10 @@ TYPED = "a number of a library's typed answer, or of our own table"
 NAMED = "a client's or a scenario's name in our own form"
 
 NUMBERS: dict[str, tuple[set[str], str]] = {
-    "lockref/cli/options.py": ({"int(part)", "int(code)"}, "an option; its ValueError is caught and told"),
+    "lockref/cli/options.py": (
+        {"int(part)", "int(code)", "int(text, 0)", "int(text, 16)"},
+        "an option; its ValueError is caught and told",
+    ),
     "lockref/grammar.py": (
         {"int(plain)", "int(plain, 16)", "int(found[1])", "int(found[2])", "int(found[3])"},
         MATCHED,
@@ -105,8 +108,8 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
         TYPED,
     ),
     "scenarios/definition/units.py": (
-        {"int(exact)", "float(number)", "float(text)", "int(text, 0)", "int(text, 16)"},
-        "a Decimal of at most 64 characters, a number of YAML, or a seed whose ValueError is told",
+        {"int(exact)", "float(number)", "float(text)"},
+        "a Decimal of at most 64 characters, or a number of YAML",
     ),
     "scenarios/delta/measured.py": ({"int(value)"}, TYPED),
     "scenarios/injection/announcing.py": ({"int(self._answers.readline() or 0)"}, PIPE),

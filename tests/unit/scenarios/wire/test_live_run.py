@@ -39,7 +39,7 @@ def live_run(**known: Any) -> Any:
     run._wire = SimpleNamespace(**(wire | known))
     run._plan = FaultPlan(faults=(Offset(id="ahead", client="n1", at_ns=0, by_ns=10 * NS_PER_S),))
     run._runtime = ThreadRuntime()
-    run._settings = SimpleNamespace(lasting_ns=60 * NS_PER_S, protects=("state/*",))
+    run._settings = SimpleNamespace(lasting_ns=60 * NS_PER_S, protects=("state/*",), plan=None)
     run._begin_ns = run._runtime.monotonic_ns()
     run._is_cut_off = False
     run._overtime = []
