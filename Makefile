@@ -34,7 +34,7 @@ demo: $(READY) ## simulate, contend on a real S3 server, report through Spark
 
 # Three workers on two cores: a quarter of a worker's time it waits, for servers, leases and timeouts.
 # Without --max-worker-restart=0 pytest-xdist waits for ever once a worker process has died (loadgroup, 3.8.0).
-test: $(READY) ## everything that is not long, in about eleven minutes on two cores
+test: $(READY) ## everything that is not long, in about twelve minutes on two cores
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --max-worker-restart=0 -q -m "not long"
 
 test-all: test ## and the slow lanes: long tests, all examples, forty kills, every correct lock and every expectation over many seeds
