@@ -200,6 +200,6 @@ def _line(cells: Sequence[str]) -> str:
 
 
 COMPARISON: Final[dict[str, Callable[[Experiment], bool]]] = {
-    "compare": lambda run: compare(run, writers=(run.writers, 10), total=80),
+    "compare": lambda run: compare(run, writers=(run.writers, 10), total=16 * run.appends),
 }
 """The comparison by name."""
