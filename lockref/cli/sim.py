@@ -29,6 +29,10 @@ from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE,
     help="Time for shrinking failures, in all; 0s: none is shrunk.",
 )  # fmt: skip
 @click.option("--show-skipped", is_flag=True, help="With --all: tell each scenario that does not apply, and why.")
+@click.option(
+    "--verbose", "is_verbose", is_flag=True,
+    help="Of several scenarios: show each failure in full, also one that another scenario has shown already.",
+)  # fmt: skip
 @DEMANDS
 @ALLOWED
 @AS_JSON

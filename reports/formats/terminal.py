@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from reports.checks.spec import COMMITS, FAIRNESS, LIVENESS, SAFETY
-from reports.formats.results import Clause, Results
+from reports.formats.block import failure_block
+from reports.formats.results import Clause, Failure, Results
 from reports.formats.speed import speed_lines
 from reports.formats.text import short
 
@@ -21,8 +23,11 @@ def _is_unasked(clause: Clause | None) -> bool:
     return clause is not None and clause.not_applicable > 0 and clause.runs + clause.inconclusive == 0
 
 
-def result_lines(results: Results) -> Iterator[tuple[str, str]]:
-    """The paragraphs of one verdict, each with its style: "good", "bad", "head", "dim" or "" for plain."""
+def result_lines(results: Results, repeats: Mapping[str, str] = MappingProxyType({})) -> Iterator[tuple[str, str]]:
+    """The paragraphs of one verdict, each with its style: "good", "bad", "head", "dim" or "" for plain.
+
+    repeats: by id, failures of a kind whose block was shown before, with the id of that block: a line for each.
+    """
     is_unlive = results.verdict != "violated" and results.worst == "violated"
     style = "bad" if is_unlive else {"held": "good", "violated": "bad"}.get(results.verdict, "head")
     # The word is the verdict of safety. But "held" would mislead where liveness or fairness broke.
@@ -49,9 +54,22 @@ def result_lines(results: Results) -> Iterator[tuple[str, str]]:
         yield f"  not judged in any run: {', '.join(unasked)} (docs/spec.md says when a clause does not apply)", ""
     if not_demanded:
         yield f"  not demanded here, for no lock is known to keep it: {', '.join(not_demanded)}", "dim"
-    for failure in results.failures[:BLOCKS_MAX]:
+    repeated = [failure for failure in results.failures if failure.id in repeats]
+    for failure in repeated:
+        seed = "" if failure.seed is None else f"   seed {failure.seed}"
+        yield f"  ✗ {failure.clause}   {failure.id}{seed}   as in {repeats[failure.id]}   {failure.replay}", ""
+    fresh = [failure for failure in results.failures if failure.id not in repeats]
+    said: set[tuple[str, str]] = set()
+    for failure in fresh[:BLOCKS_MAX]:
         yield "", ""
-        yield failure.block, ""
-    rest = len(results.failures) - BLOCKS_MAX
+        yield _block(failure, said), ""
+        said.update(failure.notes)
+    rest = len(fresh) - BLOCKS_MAX
     if rest > 0:
         yield f"\n+{rest} more distinct failure{'s' if rest > 1 else ''}: see results.json", ""
+
+
+def _block(failure: Failure, said: set[tuple[str, str]]) -> str:
+    """The block of a failure. said: the notes of the blocks above; the line of their seed is not said again."""
+    notes = [note for note in failure.notes if note[0] != "from seed" or note not in said]
+    return failure.block if notes == failure.notes else failure_block(failure.model_copy(update={"notes": notes}))

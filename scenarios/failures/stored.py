@@ -34,6 +34,7 @@ from reports.checks.summary import Finding, Summary
 from scenarios import interrupts
 from scenarios.definition.contradictions import foreign_code
 from scenarios.definition.schema import Scenario
+from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
@@ -143,11 +144,13 @@ class FailureStore:
         folder: Path = FAILURES,
         is_in_a_hurry: bool = False,
         budget: ShrinkBudget | None = None,
+        groups: FailureGroups | None = None,
         on_progress: Callable[[str], None] | None = None,
     ) -> None:
         """source: how the user named the scenario, for the line that repeats the seed. is_in_a_hurry: shrink none.
 
         budget: the command's time for shrinking, shared by its campaigns; None for no limit.
+        groups: where the command notes the kinds of its failures; None where nobody asks.
         on_progress: is told, before each run of a shrinking, how far it is: a shrinking may take a minute.
         """
         self._scenario = scenario
@@ -157,6 +160,7 @@ class FailureStore:
         self._shrunk = 0
         self._is_in_a_hurry = is_in_a_hurry
         self._budget = ShrinkBudget() if budget is None else budget
+        self._groups = FailureGroups() if groups is None else groups
         self._on_progress = on_progress
         self.is_short_of_time = False
         """Has a failure been left as it was found, or larger than it need be, for want of time?"""
@@ -185,6 +189,7 @@ class FailureStore:
         identity = self._identity(finding, resolved, outcome.plan)
         planned = {fault.id: fault for fault in outcome.plan.faults}
         shrunk = None
+        alike = self._budget.shrunk_before(finding)
         why_not = self._why_not_shrunk(finding)
         why_larger = ""
         if not why_not and self._shrunk < SHRUNK_MAX and finding.is_safety:
@@ -208,6 +213,8 @@ class FailureStore:
             shrunk = shrunk.model_copy(update=sizes)
         faults = tuple(described(fault, planned.get(fault.id)) for fault in outcome.plan.faults)
         self._write(identity, shown.finding, resolved, outcome, shrunk, faults)
+        kinds = finding.fault_kinds if shrunk is None else tuple(sorted({fault.kind for fault in outcome.plan.faults}))
+        self._groups.note(identity, (finding.clause, finding.kind, kinds), alike="" if shrunk else alike)
         return Stored(
             id=identity,
             replay=f"lockref replay {identity}",

@@ -143,6 +143,19 @@ def test_scenarios_that_do_not_apply_are_told_last(
         assert "--show-skipped" in line
 
 
+@pytest.mark.parametrize("verbose", [False, True])
+def test_one_mistake_is_shown_once_for_several_scenarios(verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """A broken lock filled 2,400 lines: the block of one failure in 46 scenarios. Each keeps its replay line."""
+    more = ["--verbose"] if verbose else []
+    assert run(["sim", "e09", "e10", "--provider", "hudi", "--seed", "1", "--shrink-for", "0s", *more]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    again = [line for line in lines if "as in LK-" in line]
+    summary = [line for line in lines if "shows it too: e10-pause-before-write" in line]
+    assert len([line for line in lines if "lockref replay LK-" in line]) >= 2
+    assert bool(again) == bool(summary) != verbose
+    assert all("lockref replay LK-" in line for line in again)
+
+
 def test_a_file_that_does_not_apply_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

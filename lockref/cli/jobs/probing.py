@@ -87,6 +87,7 @@ def probed(
     with contextlib.ExitStack() as stack:
         uri, name = store, ""
         if is_started_here(store):
+            console.step(f"starting {store} (the first start on a machine installs it)")
             running = stack.enter_context(start_backend(store))
             uri, name = running.uri, f"{running.name} {running.version}"
         done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node, progress=console.progress)

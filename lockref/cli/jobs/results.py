@@ -97,9 +97,9 @@ def begin_run(command: str, about: Mapping[str, object]) -> RunFolder:
     return RunFolder.begin(command, about, tell=lambda text: click.echo(outgoing(text), err=True))
 
 
-def say_results(console: Console, results: Results) -> None:
-    """The verdict in a few lines, the failure blocks last."""
-    for text, style in result_lines(results):
+def say_results(console: Console, results: Results, *, repeats: Mapping[str, str] = MappingProxyType({})) -> None:
+    """The verdict in a few lines, the failure blocks last. repeats: see `result_lines`."""
+    for text, style in result_lines(results, repeats):
         console.say(text, style=style)
 
 

@@ -12,11 +12,13 @@ from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
 from lockref.words import counted
 from reports.checks.spec import CLAUSES
+from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
 from scenarios.campaign import Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
 from scenarios.definition.load import catalogue, is_own_file, load_scenario
 from scenarios.definition.mixture import inapplicable
+from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.failures.stored import FailureStore
 from scenarios.runs import RunFolder, provenance, unfinished_runs
@@ -48,6 +50,7 @@ def simulate(
     demands: tuple[str, ...],
     shrink_for: int,
     show_skipped: bool,
+    is_verbose: bool,
     allowed: Sequence[int],
 ) -> int:
     """Run each scenario over its seeds under one lock, judge the runs, and store the results. Returns the exit code.
@@ -58,6 +61,7 @@ def simulate(
     resume: go on with the unfinished run of the same command. demands: further thresholds of every scenario.
     shrink_for: nanoseconds of real time for shrinking failures, in all; 0 to shrink none.
     show_skipped: tell each scenario of the whole catalogue that does not apply to the lock, and not their number alone.
+    is_verbose: show the block of each failure, also where another scenario has shown one of the same kind.
     allowed: exit codes that count as success.
     Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when the finished
     seeds are stored.
@@ -97,6 +101,7 @@ def simulate(
             if name not in misfits
         }
         budget = ShrinkBudget(shrink_for)
+        groups = FailureGroups()
         running = run_campaigns(
             list(campaigns.values()),
             processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
@@ -111,12 +116,27 @@ def simulate(
                     if len(loaded) > 1:
                         _say_error(console, result.scenario, result.error)
                     continue
-                all_results.append(_account(console, campaign, result, name, parts[name], about, allowed, budget))
+                all_results.append(
+                    _account(
+                        console,
+                        campaign,
+                        result,
+                        name,
+                        parts[name],
+                        about,
+                        allowed,
+                        budget,
+                        groups,
+                        is_verbose=is_verbose,
+                    )
+                )
                 # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
                 if result.is_interrupted or interrupts.was_heard():
                     folder.describe(verdict=all_results[-1].verdict)
                     _say_interrupted(console, folder)
                     raise KeyboardInterrupt
+        for line in groups.lines():
+            console.say(line)
         if take_all and show_skipped:
             _say_skipped(console, skipped, spec)
         elif take_all and skipped:
@@ -214,12 +234,21 @@ def _account(
     about: Mapping[str, object],
     allowed: Sequence[int],
     budget: ShrinkBudget,
+    groups: FailureGroups,
+    *,
+    is_verbose: bool,
 ) -> Results:
     """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
     scenario = campaign.scenario
     hurry = result.is_interrupted or interrupts.was_heard()
     store = FailureStore(
-        scenario, campaign.spec, source=source, is_in_a_hurry=hurry, budget=budget, on_progress=console.progress
+        scenario,
+        campaign.spec,
+        source=source,
+        is_in_a_hurry=hurry,
+        budget=budget,
+        groups=groups,
+        on_progress=console.progress,
     )
     stands_on = campaign.spec.stands_on
     not_kept = scenario.not_demanded(stands_on) & result.summary.judged
@@ -230,5 +259,6 @@ def _account(
             f"--all does not demand it of any lock of this kind{scenario.why_reference(stands_on)}"
         )
     results = write_account(result, part, about=about, allowed=allowed, failures=store, notices=notices)
-    say_results(console, results)
+    repeats = {} if is_verbose else groups.repeats(results.failures, blocks_max=BLOCKS_MAX)
+    say_results(console, results, repeats=repeats)
     return results
