@@ -119,7 +119,11 @@ def _is_exempt(frame: FrameType) -> bool:
 
 def _barred(audit: _Audit, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def barred(*args: Any, **kwargs: Any) -> Any:
-        frame = _caller(sys._getframe(1))  # noqa: SLF001 - the only way to name the caller's line
+        called_from = sys._getframe().f_back  # noqa: SLF001 - the only way to name the caller's line
+        if called_from is None:
+            # No run is under way: the interpreter calls what a lock left with `atexit`, or a thread begins here.
+            return original(*args, **kwargs)
+        frame = _caller(called_from)
         if _is_exempt(frame) or not audit.concerns_caller():
             return original(*args, **kwargs)
         raise audit.leak(name, frame)

@@ -121,11 +121,14 @@ def read_reply(found: Answered, body: bytes) -> ReadReply:
     )
 
 
-def decide(row: StatusRow, question: Question, *, status: int, code: str, version: str, service: str) -> Answered:
+def decide(
+    row: StatusRow, question: Question, *, status: int, code: str, version: str, service: str, has_mark: bool = False
+) -> Answered:
     """The meaning of an answer.
 
     row: the row that the cloud's table has for this status and code. version: the version in the answer, "" for none.
     service: the cloud's name, for the reason.
+    has_mark: a success bears a sign of the cloud's own, by which a removal is told from the page of a proxy.
     """
     found = Answered(outcome=row.outcome, status=status, code=code, is_absent=row.missing, why=row.why)
     is_read = question.asked is Asked.READ
@@ -136,6 +139,10 @@ def decide(row: StatusRow, question: Question, *, status: int, code: str, versio
         if makes_version and not version:
             # A cut reply can still parse as a success. Without the version it made, nothing can be built on it.
             why = f"no version: does {service} answer there? The request may have taken effect"
+            return replace(found, outcome=Outcome.AMBIGUOUS, why=why)
+        if question.asked is Asked.DELETE and not has_mark:
+            # A removal makes no version, so a page of a proxy or a captive portal would be a removal, too.
+            why = f"no sign of {service}: does it answer there? The request may have taken effect"
             return replace(found, outcome=Outcome.AMBIGUOUS, why=why)
         return Answered(outcome=Outcome.APPLIED, status=status, version=version if makes_version else "")
     if not is_read:

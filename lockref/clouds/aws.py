@@ -34,7 +34,7 @@ from botocore.loaders import Loader, create_loader
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
-from lockref.clouds.bounded_exchange import BoundedConnection
+from lockref.clouds.bounded_exchange import BoundedConnection, Exchange
 from lockref.clouds.calls import HttpRequest
 from lockref.grammar import code_word
 from lockref.stores.endpoints import is_loopback, split_timeout_s
@@ -46,7 +46,7 @@ reads the body of an error response."""
 
 NOT_READ = (*NO_ANSWER, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """As above, and a success that is none: botocore raises Python's own errors over a date or a number that is none, and
-over a body that is nested without end. For requests alone, whose arguments were looked at before."""
+over a body that is nested without end. Before the first byte of an answer they are defects of our own: see `lost`."""
 
 _LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
 DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
@@ -168,6 +168,16 @@ def status_and_code(error: ClientError) -> tuple[int, str]:
 
 
 _UNSENT: Final = "nothing was sent"
+
+
+def lost(error: Exception, exchange: Exchange) -> tuple[Outcome, str]:
+    """The outcome and the reason of a request that ended with one of `NOT_READ`.
+
+    Raises `error` again where it is Python's own and nothing came: it is then a defect of our own call.
+    """
+    if not exchange.status and not isinstance(error, NO_ANSWER):
+        raise error
+    return explain(error)
 
 
 def explain(error: Exception) -> tuple[Outcome, str]:

@@ -47,15 +47,17 @@ _now_ns: Final = ThreadRuntime().monotonic_ns
 class Exchange:
     """The request that a thread has on the wire, and what came back.
 
-    status: of the reply's head, whatever an SDK makes of it later; 0 while there is none.
+    status, headers: of the reply's head, whatever an SDK makes of it later; 0 and none while there is no reply. The
+        names of headers are in lower case.
     """
 
-    __slots__ = ("_length", "_media_type", "deadline_ns", "left_bytes", "status")
+    __slots__ = ("_length", "_media_type", "deadline_ns", "headers", "left_bytes", "status")
 
     def __init__(self, timeout_ns: int) -> None:
         self.deadline_ns = _now_ns() + timeout_ns
         self.left_bytes = REPLY_BYTES_MAX
         self.status = 0
+        self.headers: Mapping[str, str] = {}
         self._length = self._media_type = ""
 
     @property
@@ -72,7 +74,8 @@ class Exchange:
     def note(self, status: int, headers: Mapping[str, str]) -> None:
         """Take note of a reply's head."""
         self.status = status
-        length, media = headers.get("Content-Length") or "", headers.get("Content-Type") or ""
+        self.headers = {name.lower(): value for name, value in headers.items()}
+        length, media = self.headers.get("content-length", ""), self.headers.get("content-type", "")
         self._length = length if length.isdecimal() and len(length) < 20 else ""
         self._media_type = media.partition(";")[0] if _MEDIA_TYPE.match(media) else ""
 

@@ -269,8 +269,23 @@ def _successes() -> Iterator[Row]:
             scheme="gs", asked=READ, title=title, answer=http(200, *told, body=body), outcome=_O.APPLIED,
             version=GENERATION,
         )  # fmt: skip
-    for scheme, status in (("s3", 204), ("gs", 204), ("az", 202), ("s3", 200), ("gs", 200)):
+    for scheme, status in (("s3", 204), ("gs", 204), ("az", 202)):
         yield Row(scheme=scheme, asked=DELETE, title=f"{status}", answer=http(status), outcome=_O.APPLIED)
+    for scheme, sign in _SIGNS:
+        for status in (202,) if scheme == "az" else (200, 202, 204):
+            answer = http(
+                status, (sign, "4442587FB7D0A2F9"), body=b"<Done/>" if scheme == "s3" and status != 204 else b""
+            )
+            yield Row(scheme=scheme, asked=DELETE, title=f"{status} with {sign}", answer=answer, outcome=_O.APPLIED)
+    # fake-gcs-server.
+    null = http(200, ("Content-Type", "application/json"), body=b"null\n")
+    yield Row(scheme="gs", asked=DELETE, title="200, null", answer=null, outcome=_O.APPLIED)
+
+
+_SIGNS: Final = (
+    ("s3", "x-amz-request-id"), ("s3", "x-amz-id-2"), ("gs", "X-GUploader-UploadID"), ("az", "x-ms-request-id"),
+)  # fmt: skip
+"""Headers that a cloud sends with each of its answers."""
 
 
 def _without_object() -> Iterator[Row]:
@@ -326,7 +341,14 @@ def _of_other_servers() -> Iterator[Row]:
         for asked in WRITES:
             yield Row(scheme=scheme, asked=asked, title="200, a web page", answer=page, outcome=_O.AMBIGUOUS)
             yield Row(scheme=scheme, asked=asked, title="304 for 412", answer=http(304), outcome=_O.PRECONDITION_FAILED)
-        yield Row(scheme=scheme, asked=READ, title="200, a web page", answer=page, outcome=_O.AMBIGUOUS)
+        for asked in (READ, DELETE):
+            yield Row(scheme=scheme, asked=asked, title="200, a web page", answer=page, outcome=_O.AMBIGUOUS)
+        for status in (201, 202):
+            foreign = http(status, ("Content-Type", "application/json"), body=b'{"status": "ok"}')
+            yield Row(
+                scheme=scheme, asked=DELETE, title=f"{status}, JSON of a gateway", answer=foreign, outcome=_O.AMBIGUOUS
+            )
+        yield Row(scheme=scheme, asked=DELETE, title="200 and nothing", answer=http(200), outcome=_O.AMBIGUOUS)
         # A read of ours has no condition, so these are no answers to it.
         yield Row(scheme=scheme, asked=READ, title="412", answer=http(412), outcome=_O.AMBIGUOUS)
         for status in (418, 451, 507, 599):

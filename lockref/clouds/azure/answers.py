@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from lockref.clouds.answers import SOMETHING_ELSE, Answered, Asked, Question, decide, silence
-from lockref.clouds.azure.facts import OUTCOMES, REFUSAL_CODES, SERVICE
+from lockref.clouds.azure.facts import MARK, OUTCOMES, REFUSAL_CODES, SERVICE
 from lockref.clouds.azure.requests import plain_etag
 from lockref.clouds.calls import LEASE, LIST, READ, Answer, Call, Entries, HttpReply, Place
 from lockref.clouds.http_reply import XML, failed, http_reply, xml_error
@@ -24,6 +25,9 @@ from lockref.clouds.xml_body import parsed
 from lockref.grammar import code_word
 from lockref.words import Op, Outcome
 
+_ACCEPTED: Final = 202
+"""The service's answer to a removal; it has no body."""
+
 
 def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
     """The meaning of an answer. headers: by their names in lower case; one of them names the error."""
@@ -31,7 +35,15 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
     if status >= 300 and not code:
         code = error_code(body)
     row = classify(OUTCOMES, status, code)
-    return decide(row, question, status=status, code=code, version=headers.get("etag", ""), service=SERVICE)
+    return decide(
+        row,
+        question,
+        status=status,
+        code=code,
+        version=headers.get("etag", ""),
+        service=SERVICE,
+        has_mark=status == _ACCEPTED and (MARK in headers or not body),
+    )
 
 
 def write_answer(question: Question, answered: Answered, *, body: bytes = b"") -> bytes:

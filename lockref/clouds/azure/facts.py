@@ -104,8 +104,11 @@ MODES: Final = (
     WriteMode(clause="C25", name=LEASE),
 )
 
+MARK: Final = "x-ms-request-id"
+"""A header of every answer of the service."""
+
 READABLE: Final = Readable(
-    headers=frozenset({"x-ms-blob-type", "x-ms-date", "x-ms-error-code"}),
+    headers=frozenset({MARK, "x-ms-blob-type", "x-ms-date", "x-ms-error-code"}),
     parameters=frozenset({"comp", "restype"}),
     named_parameters=frozenset({"snapshot", "versionid"}),
 )

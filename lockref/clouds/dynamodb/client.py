@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from lockref.clouds.aws import NOT_READ, aws_client, explain, status_and_code
+from lockref.clouds.aws import NOT_READ, aws_client, lost, status_and_code
 from lockref.clouds.bounded_exchange import bounded
 from lockref.clouds.dynamodb.facts import OUTCOMES
 from lockref.clouds.statuses import classify, reason_text
@@ -154,7 +154,7 @@ class DynamoChannel:
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
         """One request. Raises nothing for what the service can answer."""
-        with bounded(min(timeout_ns, self._request_timeout_ns)):
+        with bounded(min(timeout_ns, self._request_timeout_ns)) as exchange:
             try:
                 return self._applied(request, self._ask(request))
             except ClientError as error:
@@ -171,7 +171,7 @@ class DynamoChannel:
                     reason = f"{reason}; table {self._table!r}{self._advice(code)}"
                 return Reply(outcome, missing=is_missing, status=status, reason=reason)
             except NOT_READ as error:
-                outcome, reason = explain(error)
+                outcome, reason = lost(error, exchange)
                 return Reply(outcome, reason=reason)
 
     def _applied(self, request: Request, answer: Any) -> Reply:
@@ -222,7 +222,7 @@ class DynamoChannel:
 
     def require_table(self) -> None:
         """Raise ConfigError for a table with another key, BackendUnavailable where there is none or none answers."""
-        with bounded(self._request_timeout_ns):
+        with bounded(self._request_timeout_ns) as exchange:
             try:
                 described = self._made.describe_table(TableName=self._table).get("Table", {})
             except ClientError as error:
@@ -230,7 +230,7 @@ class DynamoChannel:
                 told = reason_text(classify(OUTCOMES, status, code).why, status, code)
                 raise BackendUnavailable(f"table {self._table!r} cannot be used: {told}") from None
             except NOT_READ as error:
-                raise BackendUnavailable(f"table {self._table!r} does not answer: {explain(error)[1]}") from None
+                raise BackendUnavailable(f"table {self._table!r} does not answer: {lost(error, exchange)[1]}") from None
         schema = {kind: name for name, kind in key_schema(described)}
         types = attribute_types(described)
         wanted = dict(self._schema)
@@ -265,7 +265,7 @@ class DynamoChannel:
 
         Errors: BackendUnavailable if it cannot be made, or is not there within a request's time.
         """
-        with bounded(self._request_timeout_ns):
+        with bounded(self._request_timeout_ns) as exchange:
             try:
                 self._made.create_table(
                     TableName=self._table,
@@ -279,7 +279,7 @@ class DynamoChannel:
                     told = reason_text(classify(OUTCOMES, status, code).why, status, code)
                     raise BackendUnavailable(f"table {self._table!r} cannot be made: {told}") from None
             except NOT_READ as error:
-                raise BackendUnavailable(f"table {self._table!r} cannot be made: {explain(error)[1]}") from None
+                raise BackendUnavailable(f"table {self._table!r} cannot be made: {lost(error, exchange)[1]}") from None
             looks = max(1, self._request_timeout_ns // _CREATING_PAUSE_NS)
             pause = {"Delay": _CREATING_PAUSE_NS / NS_PER_S, "MaxAttempts": looks}
             try:

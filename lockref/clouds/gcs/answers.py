@@ -27,7 +27,7 @@ from lockref.clouds.calls import (
     HttpReply,
     Place,
 )
-from lockref.clouds.gcs.facts import CONDITIONS, NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, REFUSAL_CODES, SERVICE
+from lockref.clouds.gcs.facts import CONDITIONS, MARKS, NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, REFUSAL_CODES, SERVICE
 from lockref.clouds.gcs.requests import UPLOAD_PATH, metadata_state
 from lockref.clouds.http_reply import JSON, failed, http_reply
 from lockref.clouds.statuses import classify, error_code
@@ -45,6 +45,9 @@ from lockref.grammar import code_word, decimal, json_object
 from lockref.words import Op, Outcome
 
 _NOT_FOUND: Final = 404
+_NO_CONTENT: Final = 204
+NULL: Final = b"null"
+"""The body with which fake-gcs-server answers a removal; the service's own answer has none."""
 _MESSAGE_CHARS_MAX: Final = 2000
 _GONE: Final = r"(?:does not exist|doesn't exist|(?:was |is )?not found|not exist)"
 _BUCKET: Final = re.compile(
@@ -71,7 +74,22 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
     version = headers.get("x-goog-generation", "")
     if status // 100 == 2 and (question.asked is Asked.WRITE or question.is_about_metadata):
         version = version or _generation(body)
-    return decide(row, question, status=status, code=code, version=version if decimal(version) else "", service=SERVICE)
+    return decide(
+        row,
+        question,
+        status=status,
+        code=code,
+        version=version if decimal(version) else "",
+        service=SERVICE,
+        has_mark=_has_mark(status, headers, body),
+    )
+
+
+def _has_mark(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    """Is a success to a removal of the service's kind? A 204 has no body, so it is no page."""
+    if status == _NO_CONTENT or not MARKS.isdisjoint(headers):
+        return True
+    return headers.get("content-type", "").startswith(JSON) and body.strip() == NULL
 
 
 def _generation(body: bytes) -> str:

@@ -36,7 +36,7 @@ from lockref.clouds.answers import (
     write_reply,
 )
 from lockref.clouds.bounded_exchange import Exchange, bounded
-from lockref.clouds.gcs.answers import read_answer
+from lockref.clouds.gcs.answers import NULL, read_answer
 from lockref.clouds.gcs.facts import STATUSES
 from lockref.clouds.gcs.signing import SCOPE, without_credentials
 from lockref.clouds.http_session import bound_connections, explain_silence
@@ -234,8 +234,11 @@ class GcsStore:
                 return silence(Outcome.AMBIGUOUS, _garbage(error, exchange), status=exchange.status)
             except _NO_ANSWER as error:
                 return silence(*_explain(error))
-        told = {"x-goog-generation": str(generation)} if generation else {}
-        answered = read_answer(question, exchange.status or _SUCCESS, told, b"")
+        told = {**exchange.headers, "x-goog-generation": str(generation or "")}
+        # The SDK has parsed the body and dropped it. JSON that is no longer than this says nothing else.
+        length = decimal(exchange.headers.get("content-length", ""))
+        body = NULL if length and length <= len(NULL) + 1 else b""
+        answered = read_answer(question, exchange.status or _SUCCESS, told, body)
         if answered.outcome is Outcome.APPLIED:
             return answered
         return silence(answered.outcome, _no_answer(exchange), status=exchange.status)

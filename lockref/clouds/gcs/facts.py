@@ -57,8 +57,11 @@ MODES: Final = (
     WriteMode(clause="C15", name=RESUMABLE, can_race=True),
 )
 
+MARKS: Final = frozenset({"x-guploader-uploadid"})
+"""Headers of every answer of the service. Emulators do not send them."""
+
 READABLE: Final = Readable(
-    headers=frozenset({"x-goog-generation", "x-goog-if-generation-match", "x-goog-metageneration"}),
+    headers=MARKS | {"x-goog-generation", "x-goog-if-generation-match", "x-goog-metageneration"},
     parameters=frozenset({"alt", "generation", "ifGenerationMatch", "ifMetagenerationMatch", "name", "uploadType"}),
     named_parameters=UNEQUAL | {"upload_id"},
 )

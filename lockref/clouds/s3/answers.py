@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, TypedDict
 from xml.etree import ElementTree
 
@@ -23,7 +24,7 @@ from lockref.clouds.calls import (
     Place,
 )
 from lockref.clouds.http_reply import XML, failed, http_reply, xml_error
-from lockref.clouds.s3.facts import AMAZON, BODILESS_404, Dialect
+from lockref.clouds.s3.facts import AMAZON, BODILESS_404, MARKS, Dialect
 from lockref.clouds.s3.requests import COMPLETION_VERB, COPY_VERB, DELETION_VERB, plain_etag
 from lockref.clouds.statuses import classify, error_code, reason_text
 from lockref.clouds.traffic import (
@@ -40,6 +41,8 @@ from lockref.words import Op, Outcome
 
 _NOT_FOUND: Final = 404
 _SUCCESS: Final = 200
+_NO_CONTENT: Final = 204
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _ERROR: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*<Error[\s/>]")
 _ETAG: Final = re.compile(rb"<ETag>([^<]{0,200})</ETag>")
 
@@ -70,14 +73,31 @@ class Answers:
         version = headers.get("etag", "")
         if question.has_status_inside and (shown := _ETAG.search(body)):
             version = shown[1].decode("latin-1").replace("&quot;", '"')
-        return self.meaning_of(question, status, code=code, version=version)
+        return self.meaning_of(question, status, code=code, version=version, headers=headers)
 
-    def meaning_of(self, question: Question, status: int, *, code: str = "", version: str = "") -> Answered:
+    def meaning_of(
+        self,
+        question: Question,
+        status: int,
+        *,
+        code: str = "",
+        version: str = "",
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Answered:
         """The meaning of an answer whose parts are known. code: `BODILESS_404` for a 404 that has no body."""
         if code == BODILESS_404 and question.asked is Asked.OTHER:
             code = ""
         row = classify(self.dialect.outcomes, status, code)
-        return decide(row, question, status=status, code=code, version=version, service=self.dialect.title)
+        return decide(
+            row,
+            question,
+            status=status,
+            code=code,
+            version=version,
+            service=self.dialect.title,
+            # A 204 has no body, so it is no page.
+            has_mark=status == _NO_CONTENT or not MARKS.isdisjoint(headers),
+        )
 
     def error_inside(self, body: bytes) -> tuple[int, str] | None:
         """The status and the code of an error in the body of a 200; None if the body is no error.
@@ -145,11 +165,11 @@ class Answers:
 
         The answer to a quiet request names errors alone, so an object that is not named is gone.
         """
-        root = parsed(body) if keys and body else None
-        if root is None:
-            # An unreadable answer leaves open which objects were deleted.
+        root = parsed(body)
+        if root is None or local_name(root) != "DeleteResult":
+            # An unreadable answer, such as a page of a proxy, leaves open which objects were deleted.
             unclear = ObjectReply(outcome=Outcome.AMBIGUOUS, reason="an answer that cannot be read")
-            return dict.fromkeys(keys, unclear) if body else {}
+            return dict.fromkeys(keys, unclear)
         kept = {}
         for error in (element for element in root.iter() if local_name(element) == "Error"):
             said = {local_name(child): child.text or "" for child in error}

@@ -26,13 +26,14 @@ from lockref.clouds.answers import (
     A_DELETE,
     A_READ,
     Answered,
+    Asked,
     Question,
     read_reply,
     silence,
     write_question,
     write_reply,
 )
-from lockref.clouds.aws import DUMMY_NOTE, NOT_READ, aws_client, aws_session, explain, is_dummy, status_and_code
+from lockref.clouds.aws import DUMMY_NOTE, NOT_READ, aws_client, aws_session, is_dummy, lost, status_and_code
 from lockref.clouds.bounded_exchange import Exchange, bounded
 from lockref.clouds.s3.answers import Answers
 from lockref.clouds.s3.facts import AMAZON, SCHEME, Dialect
@@ -119,16 +120,16 @@ class S3Store:
     def read(self, key: str) -> ReadReply:
         check_key(key)
         body = b""
-        try:
-            with bounded(self._request_timeout_ns) as exchange:
+        with bounded(self._request_timeout_ns) as exchange:
+            try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
                 with closing(answer["Body"]) as stream:
                     body = stream.read()
-        except ClientError as error:
-            status, code = status_and_code(error)
-            return read_reply(self._answers.meaning_of(A_READ, status, code=code), body)
-        except NOT_READ as error:
-            return read_reply(silence(*explain(error)), body)
+            except ClientError as error:
+                status, code = status_and_code(error)
+                return read_reply(self._answers.meaning_of(A_READ, status, code=code), body)
+            except NOT_READ as error:
+                return read_reply(silence(*lost(error, exchange)), body)
         return read_reply(self._applied(A_READ, answer, exchange), body)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
@@ -174,19 +175,19 @@ class S3Store:
             except ClientError as error:
                 return write_reply(self._refused(question, error, exchange))
             except NOT_READ as error:
-                return write_reply(silence(*explain(error)))
+                return write_reply(silence(*lost(error, exchange)))
         return write_reply(self._applied(question, answer, exchange))
 
     def _applied(self, question: Question, answer: Any, exchange: Exchange) -> Answered:
-        """The meaning of a success, with a reason that names the reply where the ETag is missing."""
+        """The meaning of a success, with a reason that names the reply where a sign of S3 is missing."""
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
-        found = self._answers.meaning_of(question, status, version=answer.get("ETag") or "")
+        found = self._answers.meaning_of(question, status, version=answer.get("ETag") or "", headers=exchange.headers)
         if found.outcome is Outcome.APPLIED:
             return found
         told = exchange.received if exchange.status else status
-        return silence(
-            found.outcome, f"{told}, without an ETag: does {self._answers.dialect.title} answer there?", status=status
-        )
+        title = self._answers.dialect.title
+        missing = f"a sign of {title}" if question.asked is Asked.DELETE else "an ETag"
+        return silence(found.outcome, f"{told}, without {missing}: does {title} answer there?", status=status)
 
     def _refused(self, question: Question, error: ClientError, exchange: Exchange) -> Answered:
         """The meaning of an error for a write.

@@ -21,6 +21,9 @@ from lockref.words import Outcome
 
 SCHEME: Final = "s3"
 
+MARKS: Final = frozenset({"x-amz-id-2", "x-amz-request-id"})
+"""Headers of every answer of S3. Not every server that speaks S3 sends one."""
+
 BODILESS_404: Final = "404"
 """The code of a 404 without a body, which names none."""
 
@@ -126,7 +129,7 @@ AMPLIFIERS: Final = ((("x-amz-sdk-checksum-algorithm", "SHA256"),),)
 """Servers that are told to check a sum have the whole body in their hands between the check and the write."""
 
 READABLE: Final = Readable(
-    headers=frozenset({"content-encoding", "x-amz-copy-source", "x-amz-date", "x-amz-decoded-content-length"}),
+    headers=MARKS | {"content-encoding", "x-amz-copy-source", "x-amz-date", "x-amz-decoded-content-length"},
     parameters=frozenset(
         {
             "acl",

@@ -51,6 +51,7 @@ def acme() -> Iterator[Row]:
         yield row(asked, "201 without a version", http(201), _O.AMBIGUOUS)
     yield row(READ, "200", http(200, ("X-Acme-Version", "42"), body=BODY), _O.APPLIED, version="42")
     yield row(DELETE, "200", http(200), _O.APPLIED)
+    yield row(DELETE, "200, a web page", http(200, body=b"<html>Log in</html>"), _O.AMBIGUOUS)
 
 
 _STRICT: Final = (
@@ -79,8 +80,10 @@ def strict() -> Iterator[Row]:
             scheme="s3+strict", asked=asked, title="200", answer=http(200, ("ETag", '"9a"')), outcome=_O.APPLIED,
             version='"9a"', condition='"5eb63bbb"',
         )  # fmt: skip
-    for status in (200, 204):
+    for status, headers, outcome in (
+        (204, (), _O.APPLIED), (200, (("x-amz-request-id", "1"),), _O.APPLIED), (200, (), _O.AMBIGUOUS),
+    ):  # fmt: skip
         yield Row(
-            scheme="s3+strict", asked=DELETE, title=f"{status}", answer=http(status), outcome=_O.APPLIED,
-            condition='"5eb63bbb"',
+            scheme="s3+strict", asked=DELETE, title=f"{status} with {len(headers)} signs",
+            answer=http(status, *headers), outcome=outcome, condition='"5eb63bbb"',
         )  # fmt: skip

@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import secrets
+import subprocess
 import sys
 import threading
 import time
@@ -151,3 +152,19 @@ def test_a_gated_thread_is_under_audit(monkeypatch):
     with pytest.raises(DeterminismError, match=r"time\.time"), real_world_forbidden():
         kernel.run(1000)
     kernel.close()
+
+
+AT_EXIT = """
+import atexit, time
+from sim.auditor import real_world_forbidden
+
+with real_world_forbidden():
+    atexit.register(print, "before")
+    atexit.register(time.sleep, 0)
+"""
+
+
+def test_the_interpreter_may_call_what_a_lock_leaves_at_exit():
+    """The run is over, and no line of a lock makes the call."""
+    done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "before\n", "")

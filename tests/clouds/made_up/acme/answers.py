@@ -28,7 +28,15 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
     code = code_word(str(json_object(body).get("fault", ""))) if status >= 300 else ""
     told = headers.get(VERSION, "")
     row = classify(OUTCOMES, status, code)
-    return decide(row, question, status=status, code=code, version=told if decimal(told) else "", service=SERVICE)
+    return decide(
+        row,
+        question,
+        status=status,
+        code=code,
+        version=told if decimal(told) else "",
+        service=SERVICE,
+        has_mark=not body,
+    )
 
 
 def write_answer(question: Question, answered: Answered, *, body: bytes = b"") -> bytes:

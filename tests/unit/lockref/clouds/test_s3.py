@@ -163,7 +163,8 @@ def test_conditions_and_prefix_reach_the_request(store, stubber):
     stubber.add_response("put_object", answer, {**fixed, "IfNoneMatch": "*"})
     stubber.add_response("put_object", answer, {**fixed, "IfMatch": '"old"'})
     stubber.add_response("put_object", answer, fixed)
-    stubber.add_response("delete_object", OK, {"Bucket": "bucket", "Key": "p/k", "IfMatch": '"old"'})
+    gone = {"ResponseMetadata": {"HTTPStatusCode": 204}}
+    stubber.add_response("delete_object", gone, {"Bucket": "bucket", "Key": "p/k", "IfMatch": '"old"'})
     stubber.add_response("get_object", {"Body": _body(b"1"), "ETag": '"new"', **OK}, {"Bucket": "bucket", "Key": "p/k"})
     for reply in (
         store.put_if_absent("k", b"1"),
@@ -208,6 +209,20 @@ def test_no_answer_is_ambiguous_and_says_whether_anything_was_sent(store, monkey
         assert (reply.outcome, reply.status) == (outcome, None)
         assert hint in reply.reason
         assert "secret" not in reply.reason
+
+
+@pytest.mark.parametrize("error", [TypeError("ours"), ValueError("ours"), KeyError("ours")])
+def test_a_defect_of_ours_is_not_an_answer(store, monkeypatch, error):
+    """Without a reply there is nothing to misunderstand."""
+
+    def fail(**_arguments):
+        raise error
+
+    monkeypatch.setattr(store._client, "put_object", fail)
+    monkeypatch.setattr(store._client, "get_object", fail)
+    for call in (lambda: store.put_if_absent("k", b"1"), lambda: store.read("k")):
+        with pytest.raises(type(error), match="ours"):
+            call()
 
 
 def _sent(client, call):

@@ -30,7 +30,7 @@ def asks(run: LiveRun, client: str, method: str, key: str, body: object = None, 
     asked = run._wire.asked(client, exchange)
     run._wire.sent(asked, now_ns())
     version = f'"{asked.number}"'
-    exchange.status, exchange.answer_headers = 200, {"etag": version}
+    exchange.status, exchange.answer_headers = (204, {}) if method == "DELETE" else (200, {"etag": version})
     run._wire.answered(asked, now_ns())
     return version
 

@@ -329,7 +329,11 @@ def test_what_was_accepted_of_the_protected_is_an_effect():
     watched.puts("n2", "state/x", status=412)
     watched.puts("n2", "elsewhere/x")
     watched.hears(watched.asks("n2", "DELETE", "/b/state/x"), 204)
-    watched.hears(watched.asks("n1", "POST", "/b?delete", b"<Delete><Object><Key>state/y</Key></Object></Delete>"), 200)
+    watched.hears(
+        watched.asks("n1", "POST", "/b?delete", b"<Delete><Object><Key>state/y</Key></Object></Delete>"),
+        200,
+        b"<DeleteResult/>",
+    )
     assert watched.effects() == [
         ("n1", "b/locks/a", "b/state/x"),
         ("n2", "b/locks/a", "b/state/x"),
