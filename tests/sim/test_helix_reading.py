@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lockref.coordination.port import CHILDREN, EXISTS, GET
 from lockref.helix.controller.asking import Asking
 from lockref.helix.controller.looking import Looking
@@ -9,6 +11,7 @@ from lockref.helix.controller.reading import ClusterReader
 from lockref.helix.grants import Page, Standing
 from lockref.helix.pipeline import Semantics
 from lockref.helix.rebalancers import load
+from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
 from tests.sim.helix_world import CLUSTER, PATHS, RESOURCE, Asked, Helix
@@ -143,6 +146,60 @@ def test_a_recall_is_not_believed_while_the_states_cannot_be_read():
         "never read": ("what it reports cannot be read", []),
         "mended": ("", [LOCK]),
     }
+
+
+def test_the_last_good_report_counts_while_a_newer_one_is_nonsense():
+    """HJ9: what the instance said that it holds, it holds, whatever has become of the znode."""
+    helix = Helix()
+    participant, _, _ = helix.participant("a")
+    session, _ = helix.session("reader")
+    runtime = helix.world.node("reader").process.runtime
+    reader = ClusterReader(
+        Looking(session, Asking(session, runtime).settled), PATHS, semantics=Semantics.OURS, rebalancer=load
+    )
+    states: list[str] = []
+
+    def reads() -> None:
+        session.start(runtime, timeout_ns=NS_PER_S)
+        live = helix.live_session("a")
+        path = PATHS.instance("a").current_state(live, RESOURCE)
+        pages = {"a": Page(live, {LOCK: Standing.GRANTED})}
+        for _ in range(3):
+            states.append(reader.read(pages, helix.zxid).snapshot.replicas[LOCK]["a"].state)
+            helix.put(path, b"{")
+
+    def script() -> None:
+        helix.join(participant, "a")
+        helix.executed("a", "RELEASED", "LOCKED")
+        helix.on("reader", reads)
+
+    helix.play(script)
+    assert states == ["LOCKED"] * 3
+
+
+@pytest.mark.parametrize(("text", "is_disabled"), [("false", True), ("FALSE", True), ("true", False), ("no", False)])
+def test_an_instance_is_disabled_by_the_word_false_in_any_case(text: str, is_disabled: bool):
+    """HELIX_ENABLED, as the original reads a truth value: any other word enables."""
+    helix = Helix()
+    participant, _, _ = helix.participant("a")
+    session, _ = helix.session("reader")
+    runtime = helix.world.node("reader").process.runtime
+    reader = ClusterReader(
+        Looking(session, Asking(session, runtime).settled), PATHS, semantics=Semantics.OURS, rebalancer=load
+    )
+    found: list[tuple[str, ...]] = []
+
+    def reads() -> None:
+        session.start(runtime, timeout_ns=NS_PER_S)
+        found.append(reader.read({}, helix.zxid).snapshot.disabled)
+
+    def script() -> None:
+        helix.join(participant, "a")
+        helix.put(PATHS.instance("a").config, ZNRecord("a", {"HELIX_ENABLED": text}).to_json())
+        helix.on("reader", reads)
+
+    helix.play(script)
+    assert found == [("a",) if is_disabled else ()]
 
 
 def test_a_message_for_an_earlier_session_is_for_nobody():
