@@ -347,7 +347,7 @@ def _doubts(counts: Counts) -> list[str]:
         if GRANT in missing and not missing[GRANT].found:
             doubts.append(f"no client was ever granted the lock{where}")
         elif TOKEN in missing and not missing[TOKEN].found:
-            doubts.append(f"the lock gave no fencing token, and the clients ask for one before each write{where}")
+            doubts.append(f"the lock gave no fencing token, and the scenario needs one{where}")
         if never:
             told = [name + _why_idle(name, counts.reached.get(party, {})) for name in never]
             doubts.append(f"never happened{where}: {', '.join(told)}")

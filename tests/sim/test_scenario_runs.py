@@ -127,7 +127,7 @@ def test_a_lock_without_tokens_is_never_green_where_clients_trust_the_token() ->
     """`asks: token`: without a token nobody writes, and the reason is said in plain words."""
     verdicts = decide(run_campaign(load_scenario("token-alone"), load_provider("hudi"), [1], keep_runs=0).summary)
     assert verdicts.safety == "inconclusive"
-    assert verdicts.reasons[0] == "the lock gave no fencing token, and the clients ask for one before each write"
+    assert verdicts.reasons[0] == "the lock gave no fencing token, and the scenario needs one"
 
 
 def test_the_observer_leaves_the_dead_and_the_frozen_alone() -> None:

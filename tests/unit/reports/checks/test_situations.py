@@ -144,7 +144,7 @@ def test_a_batch_without_any_grant_proves_nothing():
 
 def test_whoever_asks_for_tokens_and_is_given_none_shows_nothing():
     """Situations: a lock without tokens is told so in plain words; one that gives them is judged."""
-    reasons = ("the lock gave no fencing token, and the clients ask for one before each write",)
+    reasons = ("the lock gave no fencing token, and the scenario needs one",)
     for token, expected in ((None, ("inconclusive", reasons)), (7, ("held", ()))):
         h = timed(must_happen=["token"])
         h.granted("n1", call=0, applied=1, returned=2, token=token)
