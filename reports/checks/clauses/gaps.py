@@ -85,8 +85,8 @@ def _died_ns(case: Case) -> Ints:
     return died
 
 
-def _kept_ns(case: Case, bounds: Bounds, died: Ints, abandoned: Ints) -> Ints:
-    """Per grant of a lease: until when its holder kept it alive.
+def _kept_ns(case: Case, bounds: Bounds, died: Ints) -> Ints:
+    """Per grant of a lease: until when its holder kept it alive, if its client did not give it up before.
 
     A holder keeps a lease by renewing it. Where a record promises more than the run's validity, or has no end at all,
     its holder need not write: it keeps its grant while it works under it.
@@ -100,7 +100,7 @@ def _kept_ns(case: Case, bounds: Bounds, died: Ints, abandoned: Ints) -> Ints:
     works |= are_leaseless(case)
     valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
     promised = np.where(valid >= FOREVER, FOREVER, valid - bounds.validity_ns[grants.run])
-    kept: Ints = np.where(works, np.maximum(written, np.minimum(promised, np.minimum(died, abandoned))), written)
+    kept: Ints = np.where(works, np.maximum(written, np.minimum(promised, died)), written)
     return kept
 
 
@@ -127,7 +127,7 @@ class _Gaps:
         span = np.where(valid >= FOREVER, 0, valid - grants.begin_lo_ns)
         # What a dead holder left is an operator's to remove where the lock has no lease, and says so.
         abandoned, died = _abandoned_ns(case), np.where(are_leaseless(case), FOREVER, _died_ns(case))
-        kept = _kept_ns(case, bounds, died, abandoned)
+        kept = _kept_ns(case, bounds, died)
         given_up = np.minimum(np.minimum(abandoned, np.where(grants.lapses, kept, FOREVER)), FOREVER - allowance)
         lapse = np.minimum(valid, given_up + allowance) + 2 * drift + rate_allowance(truth.runs, grants.run, span)
         last_write = changes.at_hi_ns[grants.last] if count else grants.first

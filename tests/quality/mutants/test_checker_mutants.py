@@ -286,6 +286,14 @@ JUDGE_MUTANTS = [
     ("clauses.ownership", " & ~chain.is_hole[here] &", " &"),
     ("judgement", "undecided=[(where & ~tokenless, why) for where, why in holed]", "undecided=holed"),
     ("judgement", "tokenless & asks_for_tokens(case)", "asks_for_tokens(case)"),
+    ("clauses.gaps", "np.minimum(valid, given_up + allowance) + 2 * drift + rate", "np.minimum(valid, given_up + allowance) + drift + rate"),  # noqa: E501
+    ("clauses.gaps", "bounds.has_validity[gaps.run] & died & readable", "bounds.has_validity[gaps.run] & readable"),
+    ("clauses.gaps", "bounds.has_handover[gaps.run] & gaps.is_released & readable,", "bounds.has_handover[gaps.run] & readable,"),  # noqa: E501
+    ("clauses.gaps", "faults_end = np.where(gaps.is_lease, bounds.outages_end_ns[gaps.run], bounds.faults_end_ns[gaps.run])", "faults_end = bounds.faults_end_ns[gaps.run]"),  # noqa: E501
+    ("clauses.gaps", "asked = judged & ~gaps.is_unread if joined else judged", "asked = judged & ~gaps.is_unread"),
+    ("clauses.gaps", "outer = outer[~are_leaseless(case)[given_back[outer]] | (operations.outcome[outer] == Outcome.APPLIED)]", "outer = outer"),  # noqa: E501
+    ("clauses.gaps", "outer = releases[~inner]", "outer = releases"),
+    ("clauses.gaps", "np.where(blocked, FOREVER, np.minimum(alive, abandoned))", "np.minimum(alive, abandoned)"),
 ]  # fmt: skip
 
 TOKEN_ORDER_MUTANTS = [

@@ -399,6 +399,7 @@ def test_nobody_may_take_over_what_is_no_record():
     h.operator(Op.WRITE, at=20)
     h.fails("n2", call=30, returned=400)
     assert h.verdict("L2")["verdict"] == "held"
+    assert h.verdict("L1")["verdict"] == "held"
 
 
 def _asks(h, node, *, since, until, each, pause):
@@ -524,3 +525,71 @@ def test_a_process_that_is_paused_for_good_owes_no_return(ends, expected):
         h.fault("n1", 20, "pause", "end", "p")
     h.granted("n2", call=1000, applied=1001, returned=1002)
     assert h.verdict("L5")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("next_at", "expected"), [(141, "held"), (142, "violated")])
+def test_who_follows_a_dead_holder_allows_for_both_clocks(next_at, expected):
+    """L2: valid to 101 by the dead one's clock, 10 for it, 10 for the waiter's own, 20 for the hand-over."""
+    h = timed(drift_bound_ns=10)
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.fault("n1", 3, "crash", "begin")
+    h.granted("n2", call=0, applied=next_at, returned=next_at + 1)
+    assert h.verdict("L2")["verdict"] == expected
+
+
+def test_a_living_holder_that_lets_its_lease_run_out_breaks_one_clause():
+    """L1: nobody gave the lock back and its holder is alive, so L2 and L3 ask nothing; another's crash is no reason."""
+    h = timed()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.fault("n3", 3, "crash", "begin")
+    h.fails("n2", call=0, returned=130)
+    assert [h.verdict(clause)["verdict"] for clause in ("L1", "L2", "L3")] == [
+        "violated", "held", "not_applicable",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dies", "expected"), [("n3", "violated"), ("store", "held")])
+def test_a_lease_outlives_who_ends_beside_it_and_not_its_store(dies, expected):
+    """L3: another client's end keeps nobody from the lock. The end of the service does, until the faults are over."""
+    h = timed(faults_end_ns=90)
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.fails("n3", call=0, returned=5)
+    h.fault(dies, 90, "crash", "begin")
+    h.fails("n2", call=0, returned=100)
+    assert h.verdict("L3")["verdict"] == expected
+
+
+def test_a_call_that_waits_alone_waits_whatever_stood_there():
+    """L3, D6: rubbish that was there and gone within the call does not excuse that a free lock is never granted."""
+    h = timed()
+    h.released(h.granted("n1", call=0, applied=1, returned=2), call=3, applied=4)
+    h.operator(Op.WRITE, at=5)
+    h.operator(Op.DELETE, at=10)
+    h.fails("n2", call=0, returned=350)
+    assert h.verdict("L3")["verdict"] == "violated"
+
+
+@pytest.mark.parametrize(("claims", "expected"), [([NO_LEASE], "held"), ([], "violated")])
+def test_an_unlock_that_raised_may_leave_a_record_without_a_lease(claims, expected):
+    """L1: it has said so, and an operator removes it."""
+    h = timed(claims=claims)
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=None)
+    h.released(a, call=3, returned=5, outcome=Outcome.AMBIGUOUS)
+    h.fails("n2", call=0, returned=350)
+    assert h.verdict("L1")["verdict"] == expected
+
+
+@pytest.mark.parametrize(("unlocks", "expected"), [(1, "held"), (2, "violated")])
+def test_who_has_entered_twice_is_done_with_the_lock_at_the_second_unlock(unlocks, expected):
+    """L1, M8: renewals after the inner unlock are a reason to wait, those after the outer one are not."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2)
+    again = h.call("n1", Op.ACQUIRE, 3)
+    h.returns("n1", Op.ACQUIRE, 4, again, Outcome.APPLIED, owner=a.owner, token=a.token, version=a.version)
+    for number in range(unlocks):
+        outcome = Outcome.APPLIED if number == 0 else Outcome.AMBIGUOUS
+        h.released(a, call=5 + 2 * number, returned=6 + 2 * number, outcome=outcome)
+    for at in range(50, 350, 50):
+        h.renewed(a, at=at)
+    h.fails("n2", call=0, returned=350)
+    assert h.verdict("L1")["verdict"] == expected
