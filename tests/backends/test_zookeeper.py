@@ -350,6 +350,6 @@ def test_a_frozen_holder_on_real_processes(
     assert (code == 1) == is_broken
     clauses = json.loads(capsys.readouterr().out)["clauses"]
     assert (clauses["S3"]["verdict"] == "violated") == is_broken
-    # Who believes that it holds may write: whether the recipe's write lands after the next holder's is a matter of timing.
+    # Who believes that it holds may write: whether the recipe's write lands after the next holder's is chance.
     held = ("S2", "S7") if is_broken else ("S2", "S4", "S7")
     assert {clauses[name]["verdict"] for name in held} == {"held"}
