@@ -1,4 +1,4 @@
-"""What a lock may say of itself, in the class attribute `claims`.
+"""Claims: the words by which a lock describes itself, in its class attribute `claims`.
 
 Two kinds of words. A *promise* names a clause that the lock wants to be held to, though not every lock is. A
 *declaration* says what kind of lock it is, where the clauses would otherwise take it for another kind. Both are texts
@@ -32,7 +32,7 @@ _PROMISE = re.compile(r"F1(:[0-9]{1,9})?|F2|L4")
 
 
 def refusal(claims: object) -> str | None:
-    """What is wrong with the `claims` of a lock; None where nothing is."""
+    """The error in the `claims` of a lock, in words; None if they are valid."""
     expected = f"'F1', 'F1:K' with a whole number K, 'F2', 'L4', {', '.join(map(repr, DECLARATIONS))}"
     if isinstance(claims, str) or not isinstance(claims, Sequence | set | frozenset):
         return f"claims {claims!r}; expected a list of some of {expected}"

@@ -48,7 +48,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """What somebody wrote, in a complaint about it: at most 60 characters."""
+    """A foreign text, quoted in an error about it: at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -153,7 +153,7 @@ def _version_told(executable: Path) -> str:
 
 
 def _ask(executable: Path, option: str) -> str:
-    """What the launcher says to one option, both streams; "" if it does not run or hangs."""
+    """The output of the launcher for one option, both streams; "" if the launcher does not run or hangs."""
     try:
         answer = subprocess.run(
             [str(executable), option], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False

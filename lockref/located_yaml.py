@@ -110,7 +110,7 @@ def at(path: KeyPath, message: str) -> str:
 
 
 def _events(text: str, file: str) -> Iterator[Event]:
-    """What the text consists of, in its order."""
+    """The parse events of the text, in their order."""
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:

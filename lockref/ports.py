@@ -91,7 +91,7 @@ class Channel(Protocol):
 
     @property
     def capabilities(self) -> object:
-        """What the service promises, in the type of its port, such as `StoreCapabilities`; None for nothing.
+        """The promises of the service, in the type of its port, such as `StoreCapabilities`; None for none.
 
         The client of the port knows which type that is, and looks.
         """

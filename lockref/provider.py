@@ -1,4 +1,4 @@
-"""What a lock is to the laboratory: the provider protocol, its grant, its surroundings.
+"""A lock as the laboratory sees it: the provider protocol, its grant, its surroundings.
 
 The laboratory drives any lock through `LockProvider` and knows nothing of its
 algorithm. A provider is made from a `LockContext`, once per client process,
@@ -65,7 +65,7 @@ class RecordView:
 
 @runtime_checkable
 class CarriesData(Protocol):
-    """What a lock may offer beside `LockProvider`: its record tells what the holder is about to do.
+    """A further offer of a lock beside `LockProvider`: its record tells what the holder is about to do.
 
     So whoever takes over from a dead holder can finish that first. The text is the holder's own; the lock reads none.
 
@@ -93,7 +93,7 @@ RecordDecoder = Callable[[bytes], RecordView | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockView:
-    """What a stored state says about one lock, for the checks. A state may say something about several.
+    """One lock in a stored state, as the checks see it. A state may hold several locks.
 
     lock: the lock's name; "" where the key of the object is its name, as for every state with one lock.
     owner, token, is_released, nonce: as in `RecordView`.
@@ -126,7 +126,7 @@ DEFAULT_LOCK_KEY: Final = "table/lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockSettings:
-    """What every lock in the laboratory is told about timing. Durations in nanoseconds.
+    """The settings that every lock in the laboratory gets. Durations in nanoseconds.
 
     key: of the lock's object, row or znode, or its name; a kind of lock has its own default (`default_lock_key`).
     renew_interval_ns: how often a holder renews. poll_interval_ns: how often a

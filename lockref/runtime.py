@@ -85,7 +85,7 @@ class Event(Protocol):
 
 
 class Runtime(Protocol):
-    """What a lock may ask for: two clocks, waiting, tasks, entropy, identity."""
+    """The services that a lock may use: two clocks, waiting, tasks, entropy, identity."""
 
     @property
     def random(self) -> _random.Random:

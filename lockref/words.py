@@ -21,7 +21,7 @@ IF_ABSENT: Final = "absent"
 
 
 class Kind(IntEnum):
-    """What happened. The numbers are part of the format.
+    """The kind of an event. The numbers are part of the format.
 
     CALL, RETURN         a client calls the lock, and gets an answer
     SENT, APPLIED, REPLIED   a request leaves the client, takes effect, is answered

@@ -152,7 +152,7 @@ def judged_history(
     ended: str = "",
     finished_seeds: int = 0,
 ) -> Results:
-    """What the judge says, in this process, of one history: a folder or a file of events.
+    """The judge's account, made in this process, of one history: a folder or a file of events.
 
     ended: how the run of the folder ended, if it did not finish by itself. finished_seeds: how many seeds an unfinished
         campaign has finished; its folder may keep fewer histories.

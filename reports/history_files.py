@@ -189,7 +189,7 @@ def _without_runs(table: pa.Table, damaged: set[int]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class HistoryFiles:
-    """Where one history lies: its events (a file, or a folder of part files), and what describes its runs, if anything.
+    """The files of one history: its events (a file, or a folder of part files), and the table of its runs, if any.
 
     is_parquet: the events are Parquet; else they are JSON lines.
     """
@@ -350,7 +350,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _wrong_rows(column: Column, values: pa.ChunkedArray, wrong_type: Flags) -> Iterator[tuple[str, Flags]]:
-    """What may be wrong with the values of one column, and in which rows it is."""
+    """The reasons for which values of one column are bad, each with the rows that it holds for."""
     if column.is_required:
         yield column.absent, _flags(pc.is_null(values)) & ~wrong_type
     yield column.wrong_type, wrong_type

@@ -1,4 +1,4 @@
-"""What makes a record an event of a history: the one table of rules, and the reason that each of them gives.
+"""The rules that make a record an event of a history, each with the reason that a broken rule gives.
 
 Two readers apply it: `reports.history_files` in this process, and `reports.pipeline.records` on Spark. So a record that
 one of them sets aside is set aside by the other one, for the same reason. JSON lines are read by one function,

@@ -116,7 +116,7 @@ class CampaignResult(JudgedResult):
 
     @property
     def notices(self) -> list[str]:
-        """What a reader must know of how the seeds were run."""
+        """The notices about the way in which the seeds were run."""
         found = list(self.notes)
         if self.summary.runs < self.seeds and not self.is_interrupted and self.error is None:
             found.append(f"cut short: the time was over after {self.summary.runs:,} of {counted(self.seeds, 'seed')}")
@@ -387,7 +387,7 @@ def default_processes(seed_count: int) -> int:
 
 
 def _fault_kinds(outcome: RunOutcome) -> tuple[str, ...]:
-    """What disturbed a run: the kinds of its faults that fired, sorted."""
+    """The kinds of a run's faults that fired, sorted."""
     fired = {fault.kind for fault in outcome.plan.faults if outcome.fault_counts.get(fault.id, (0, 0, 0))[1]}
     return tuple(sorted(fired))
 

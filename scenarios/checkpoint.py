@@ -63,7 +63,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What a campaign's result depends on; two campaigns with equal ones give equal results.
+    """The inputs of a campaign's result: two campaigns with equal fingerprints give equal results.
 
     scenario: a hash of the resolved file. provider, code: see `Sources`.
     seeds: the first and the one after the last. keep_runs, compare_every: as given to `run_campaign`.
@@ -195,12 +195,12 @@ def read_fingerprint(folder: Path) -> Fingerprint | None:
 
 
 def seeds_in(run: Path) -> int:
-    """How many seeds the whole chunks in a run folder hold, those of its parts included."""
+    """The number of seeds in the whole chunks of a run folder, its parts included."""
     return sum(_seeds_of(chunk) for folder in _chunk_folders(run) for chunk in _whole(folder))
 
 
 def _seeds_of(chunk: Path) -> int:
-    """How many seeds a chunk holds; none where it cannot be read: what is told here decides nothing."""
+    """The number of seeds in a chunk; 0 if the chunk cannot be read, since the number is for people only."""
     try:
         return whole_number(read_object((chunk / _FACTS).read_bytes()).get("runs"), least=0, most=2**63 - 1)
     except (OSError, ValueError):

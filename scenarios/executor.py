@@ -1,4 +1,4 @@
-"""Where independent pieces of work run: in this process, or spread over several.
+"""Executors of independent pieces of work: in this process, or spread over several.
 
 `map` answers in the order of the pieces, whichever was finished first, so a
 result does not depend on where it was made. Pieces are taken only a little
@@ -143,7 +143,7 @@ class _Workers:
 
 
 def _ending_among(workers: Sequence[BaseProcess]) -> str:
-    """How the first of a pool's processes ended. The pool ends the others with SIGTERM."""
+    """The ending of the first process of a pool that ended, in words. The pool ends the others with SIGTERM."""
     codes = [worker.exitcode for worker in workers]
     told = [code for code in codes if code not in (None, -signal.SIGTERM)]
     return ending_of(next((code for code in told if code), 0 if told else None))

@@ -48,7 +48,7 @@ def forms_of(fault: Fault) -> list[str]:
 
 @dataclass(slots=True)
 class Mattering:
-    """What mattered so far in the runs of one scenario.
+    """The faults of one scenario that have mattered in its runs so far.
 
     drawn: faults, or forms of what a swarm draws, to the plans that have them. mattered: those that ever did.
     """
@@ -63,7 +63,7 @@ class Mattering:
 
     @property
     def _demanded(self) -> tuple[str, ...]:
-        """What has to matter however rarely it is drawn: the kinds of a swarm."""
+        """The faults that have to matter however rarely they are drawn: the kinds of a swarm."""
         swarm = self.scenario.swarm
         return () if swarm is None else tuple(swarm.kinds) or ENVELOPE_KINDS
 
@@ -84,7 +84,7 @@ class Mattering:
 
     @property
     def never(self) -> list[str]:
-        """What has not mattered yet, in the order of its first appearance."""
+        """The faults that have not mattered yet, in the order of their first appearance."""
         least = 1 if self.scenario.swarm is None else DRAWN_ENOUGH
         often = [name for name, plans in self.drawn.items() if plans >= least]
         return [name for name in dict.fromkeys((*self._demanded, *often)) if name not in self.mattered]

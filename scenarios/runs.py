@@ -1,4 +1,4 @@
-"""Where results go: one folder per run under `.lockref/runs`, failures under `.lockref/failures`.
+"""Run folders: one for each run under `.lockref/runs`, failures under `.lockref/failures`.
 
 A folder is readable at every moment: files appear whole (written beside and
 renamed), `run.json` says "running" until the end, and `latest` points to the
@@ -71,7 +71,7 @@ def commit() -> str:
 
 
 def provenance(arguments: Mapping[str, object]) -> dict[str, object]:
-    """What a reader needs to run it again: versions, commit, machine, arguments."""
+    """The provenance of a run, for running it again: versions, commit, machine, arguments."""
     return {
         "lockref": lockref.__version__,
         "commit": commit(),
@@ -255,7 +255,7 @@ def _number_of(path: Path) -> int | None:
 
 
 def _about(folder: Path) -> dict[str, Any] | None:
-    """What the `run.json` of a folder says; None where there is none that can be read."""
+    """The content of a folder's `run.json`; None if it cannot be read."""
     try:
         return read_object((folder / "run.json").read_bytes(), unique_names=True)
     except (OSError, NotJson):
@@ -309,7 +309,7 @@ def _started(pid: int) -> str:
 
 
 def status_of(folder: Path) -> str:
-    """How the run of a folder, or of the one that it is a part of, ended: as `run.json` says, or "killed".
+    """The status of the run in a folder, or of the run that the folder is a part of: as `run.json` says, or "killed".
 
     "running" is said of a run whose process lives; empty where nothing is known.
     """

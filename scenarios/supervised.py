@@ -101,7 +101,7 @@ def tell_exit_code(code: int) -> None:
 
 
 def ending_of(code: int | None) -> str:
-    """How a process ended, in words. code: as `multiprocessing` gives it, a signal's number is negative."""
+    """The ending of a process, in words. code: as `multiprocessing` gives it, a signal's number is negative."""
     if code is None:
         return "hung up"
     if code >= 0:

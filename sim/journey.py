@@ -78,7 +78,7 @@ def plan_op(request: Request) -> str:
 
 
 class Faults(Protocol[N]):
-    """What a journey asks at its cut points (`sim.faults.injector`)."""
+    """The questions of a journey at its cut points (`sim.faults.injector` answers them)."""
 
     def at_c1(self, request: Journey[N], /) -> Refusal | None:
         """The request has arrived. A refusal, if it shall not be applied."""
@@ -106,7 +106,7 @@ class Faults(Protocol[N]):
 
 
 class Step(Enum):
-    """What the driver does next, and what it then asks the journey."""
+    """One step of the driver, and the question that it then asks the journey."""
 
     APPLY = "apply"  # Let the service act on the request now; then `applied`.
     REPEAT = "repeat"  # The client's SDK sends the request again, `retry_after_ns` from now; then `arrives`.

@@ -21,4 +21,4 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture
 def briefly_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stored failure is shrunk in few runs, for tests that do not ask how small it becomes. Most of `sim` is that."""
-    monkeypatch.setattr("scenarios.failures.stored.SHRINK_RUNS_MAX", 4)
+    monkeypatch.setattr("scenarios.failures.failure_store.SHRINK_RUNS_MAX", 4)

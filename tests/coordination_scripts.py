@@ -25,7 +25,7 @@ from lockref.coordination.port import (
     create,
     delete,
 )  # fmt: skip
-from lockref.coordination.session import PIPELINED_MAX, Read, Session
+from lockref.coordination.session import PIPELINED_MAX, ReadRequest, Session
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_S
 
@@ -160,11 +160,16 @@ def many_reads(scene: Scene) -> list[Any]:
     s.create(at("/m"), b"0")
     names = [at(f"/m/{number:03}") for number in range(PIPELINED_MAX + 3)]
     s.multi([create(name, name[-3:].encode()) for name in names])
-    reads = [Read(GET, name, is_watching=False) for name in names]
+    reads = [ReadRequest(GET, name, is_watching=False) for name in names]
     seen = [scene.seen(each) for each in s.read_all(reads)]
-    mixed = [Read(EXISTS, at("/m/absent")), Read(GET, names[0]), Read(GET, at("/absent")), Read(CHILDREN, at("/m"))]
+    mixed = [
+        ReadRequest(EXISTS, at("/m/absent")),
+        ReadRequest(GET, names[0]),
+        ReadRequest(GET, at("/absent")),
+        ReadRequest(CHILDREN, at("/m")),
+    ]
     seen += [scene.seen(each) for each in s.read_all(mixed)]
-    seen += [scene.seen(each) for each in s.read_all([Read(GET, names[0]), Read(GET, names[0])])]
+    seen += [scene.seen(each) for each in s.read_all([ReadRequest(GET, names[0]), ReadRequest(GET, names[0])])]
     other.set(names[0], b"new")
     seen += scene.events(s, 1)
     other.delete(names[1])

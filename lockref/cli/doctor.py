@@ -11,7 +11,7 @@ from lockref.cli.jobs.console import Console, printable
 from lockref.cli.options import AS_JSON
 
 if TYPE_CHECKING:
-    from lockref.stores.probe.measured import Measured
+    from lockref.stores.probe.measured import Measurements
 
 
 @click.command(name="doctor")
@@ -58,7 +58,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> int:
     return 0 if is_well and is_fit else 5
 
 
-def _say_store(console: Console, uri: str, measured: Measured) -> None:
+def _say_store(console: Console, uri: str, measured: Measurements) -> None:
     from lockref.clouds.uri import parse_store_uri
 
     marks = {"kept": ("✓", "good"), "refused": ("–", "dim"), "not_measured": ("–", "dim"), "ignored": ("✗", "bad")}

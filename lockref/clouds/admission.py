@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import CapabilityMissing
 from lockref.runtime import NS_PER_S
-from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.measured import Measurements
 from lockref.stores.probe.selftest import RACERS_DEFAULT, measure, require_kept
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ REACH_TIMEOUT_NS: Final = 10 * NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """How it is decided whether a lock may open a store.
+    """The rule by which a lock may open a store or may not.
 
     fingerprint: what vouches for it, in the place of a measurement. path: where that came from.
     allows_unsafe: a store that is known to be unsafe is used, and its faults are told.
@@ -40,7 +40,10 @@ class Admission:
 
     @classmethod
     def by(cls, path: Path | None, *, allows_unsafe: bool = False) -> Admission:
-        """What the command line says. Errors: ConfigError for a file that is no fingerprint."""
+        """The admission that the options of a command describe.
+
+        Errors: ConfigError for a file that is no fingerprint.
+        """
         if path is None:
             return cls(allows_unsafe=allows_unsafe)
         from lockref.stores.probe import fingerprint  # Its checks load pydantic, which a lock without one never needs.
@@ -54,7 +57,7 @@ class Admission:
         tolerated: frozenset[str] = frozenset(),
         below: str = "lockref-ready",
         request_timeout_ns: int = REACH_TIMEOUT_NS,
-    ) -> tuple[Measured | None, tuple[str, ...]]:
+    ) -> tuple[Measurements | None, tuple[str, ...]]:
         """The measurement of the store, None where a fingerprint vouches for it, and the notices that follow from it.
 
         tolerated: clauses that a store may break, such as `C8` where no lock deletes. below: the prefix of the objects

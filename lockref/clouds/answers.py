@@ -19,7 +19,7 @@ _UNMET: Final = (412, 416)
 """The condition of a read does not hold, or the range that it asks for is not there."""
 
 
-class Asked(Enum):
+class RequestKind(Enum):
     """The kind of a request, as far as the meaning of its answer depends on it.
 
     READ    shows the present content of an object
@@ -45,18 +45,18 @@ class Question:
     has_status_inside: a success may hold an error in its body, such as that of a copy (aws-sdk-java-v2#6023).
     """
 
-    asked: Asked
+    kind: RequestKind
     needs_object: bool = True
     is_conditional: bool = False
     is_about_metadata: bool = False
     has_status_inside: bool = False
 
 
-A_READ: Final = Question(asked=Asked.READ)
-A_WRITE: Final = Question(asked=Asked.WRITE)
-A_CREATE: Final = Question(asked=Asked.WRITE, needs_object=False)
-A_DELETE: Final = Question(asked=Asked.DELETE)
-SOMETHING_ELSE: Final = Question(asked=Asked.OTHER, needs_object=False)
+A_READ: Final = Question(kind=RequestKind.READ)
+A_WRITE: Final = Question(kind=RequestKind.WRITE)
+A_CREATE: Final = Question(kind=RequestKind.WRITE, needs_object=False)
+A_DELETE: Final = Question(kind=RequestKind.DELETE)
+SOMETHING_ELSE: Final = Question(kind=RequestKind.OTHER, needs_object=False)
 
 
 def write_question(*, names_version: bool) -> Question:
@@ -66,7 +66,7 @@ def write_question(*, names_version: bool) -> Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Meaning:
     """The meaning of an answer.
 
     outcome: for a read: APPLIED with a version, APPLIED with `is_absent`, or a failure.
@@ -93,12 +93,12 @@ class Answered:
         return reason_text(self.why, self.status, self.code) if self.is_understood else self.why
 
 
-def silence(outcome: Outcome, why: str, *, status: int = 0) -> Answered:
+def silence(outcome: Outcome, why: str, *, status: int = 0) -> Meaning:
     """No answer, or one that was not understood. status: the HTTP status that came; 0 if nothing came."""
-    return Answered(outcome=outcome, status=status, why=why[:REASON_CHARS_MAX], is_understood=False)
+    return Meaning(outcome=outcome, status=status, why=why[:REASON_CHARS_MAX], is_understood=False)
 
 
-def write_reply(found: Answered) -> WriteReply:
+def write_reply(found: Meaning) -> WriteReply:
     """The answer to a write, for a lock."""
     return WriteReply(
         outcome=found.outcome,
@@ -109,7 +109,7 @@ def write_reply(found: Answered) -> WriteReply:
     )
 
 
-def read_reply(found: Answered, body: bytes) -> ReadReply:
+def read_reply(found: Meaning, body: bytes) -> ReadReply:
     """The answer to a read, for a lock. body: the answer's body, which is the object's if the read succeeded."""
     is_shown = found.outcome is Outcome.APPLIED and not found.is_absent
     return ReadReply(
@@ -123,33 +123,33 @@ def read_reply(found: Answered, body: bytes) -> ReadReply:
 
 def decide(
     row: StatusRow, question: Question, *, status: int, code: str, version: str, service: str, has_mark: bool = False
-) -> Answered:
+) -> Meaning:
     """The meaning of an answer.
 
     row: the row that the cloud's table has for this status and code. version: the version in the answer, "" for none.
     service: the cloud's name, for the reason.
     has_mark: a success bears a sign of the cloud's own, by which a removal is told from the page of a proxy.
     """
-    found = Answered(outcome=row.outcome, status=status, code=code, is_absent=row.missing, why=row.why)
-    is_read = question.asked is Asked.READ
+    found = Meaning(outcome=row.outcome, status=status, code=code, is_absent=row.missing, why=row.why)
+    is_read = question.kind is RequestKind.READ
     if is_read and row.missing:
-        return Answered(outcome=Outcome.APPLIED, status=status, code=code, is_absent=True)
+        return Meaning(outcome=Outcome.APPLIED, status=status, code=code, is_absent=True)
     if row.outcome is Outcome.APPLIED:
-        makes_version = is_read or question.asked is Asked.WRITE
+        makes_version = is_read or question.kind is RequestKind.WRITE
         if makes_version and not version:
             # A cut reply can still parse as a success. Without the version it made, nothing can be built on it.
             why = f"no version: does {service} answer there? The request may have taken effect"
             return replace(found, outcome=Outcome.AMBIGUOUS, why=why)
-        if question.asked is Asked.DELETE and not has_mark:
+        if question.kind is RequestKind.DELETE and not has_mark:
             # A removal makes no version, so a page of a proxy or a captive portal would be a removal, too.
             why = f"no sign of {service}: does it answer there? The request may have taken effect"
             return replace(found, outcome=Outcome.AMBIGUOUS, why=why)
-        return Answered(outcome=Outcome.APPLIED, status=status, version=version if makes_version else "")
+        return Meaning(outcome=Outcome.APPLIED, status=status, version=version if makes_version else "")
     if not is_read:
         return found
     if question.is_conditional and status == NOT_MODIFIED:
         # The answer names the version that the client has already, which is the present one.
-        return Answered(outcome=Outcome.APPLIED, status=status, version=version)
+        return Meaning(outcome=Outcome.APPLIED, status=status, version=version)
     if question.is_conditional and status in _UNMET:
         return replace(found, outcome=Outcome.PRECONDITION_FAILED)
     # A read without a condition cannot fail by one. A server that says so is not understood.

@@ -1,4 +1,4 @@
-"""How services of Amazon's are asked: boto3 with one attempt, one deadline, and nothing searched for far away.
+"""Requests to Amazon's services: boto3 with one attempt, one deadline, and nothing searched for far away.
 
 Each call is exactly one request: boto3's own retries would turn a landed write into a failed precondition (A2). What
 the network does is AMBIGUOUS, with a reason that says whether anything was sent.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from lockref.clouds.answers import A_DELETE, A_READ, SOMETHING_ELSE, Answered, Asked, Question, write_question
+from lockref.clouds.answers import A_DELETE, A_READ, SOMETHING_ELSE, Meaning, Question, RequestKind, write_question
 from lockref.words import Outcome
 
 READ: Final = "read"
@@ -113,11 +113,11 @@ class Call:
 
     @property
     def question(self) -> Question:
-        """What the meaning of the answer depends on."""
+        """The facts about the call on which the meaning of its answer depends."""
         if self.verb == READ:
             return replace(A_READ, is_conditional=self.match is not None or self.none_match is not None)
         if self.verb in (COPY, COMPLETE):
-            return Question(asked=Asked.WRITE, has_status_inside=True)
+            return Question(kind=RequestKind.WRITE, has_status_inside=True)
         if self.verb == PUT:
             return write_question(names_version=self.match is not None)
         return A_DELETE if self.verb == DELETE else SOMETHING_ELSE
@@ -148,7 +148,7 @@ class Answer:
 
     @staticmethod
     def of(
-        found: Answered, *, status: int, body: bytes | None = None, upload: str = "", entries: Entries = ()
+        found: Meaning, *, status: int, body: bytes | None = None, upload: str = "", entries: Entries = ()
     ) -> Answer:
         """An answer with this meaning, and what a success brought beside it. status: of the reply's first line."""
         is_done = found.outcome is Outcome.APPLIED

@@ -1,4 +1,4 @@
-"""What a program must know of a store before it asks it, with one form for all.
+"""The facts that a program needs about a store before its first request, in one form for all clouds.
 
 `lockref.clouds.uri.CLOUDS` has a `Cloud` for every scheme. Each is made in the module `cloud` of its folder. Modules
 with an SDK are named there by `on_use`, and imported when a store or a signer is asked for: a command loads the cloud
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import SplitResult
 
-from lockref.clouds.answers import Answered, Question
+from lockref.clouds.answers import Meaning, Question
 from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Place, WriteMode
 from lockref.clouds.statuses import ServerStatuses, StatusRow
 from lockref.clouds.traffic import NOTHING, Exchange, ObjectReply, ObjectRequest, Readable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Writer(Protocol):
-    """How calls become requests of this cloud. A cloud's module `requests` is one."""
+    """Turns calls into requests of one cloud. The module `requests` of each cloud is one."""
 
     def write_request(self, place: Place, call: Call, /) -> HttpRequest:
         """The request that states this call, without a signature. Errors: Inexpressible."""
@@ -36,7 +36,7 @@ class Writer(Protocol):
 class Answers(Protocol):
     """The meaning of answers. A cloud's module `answers` is one."""
 
-    def read_answer(self, question: Question, status: int, headers: Mapping[str, str], body: bytes, /) -> Answered:
+    def read_answer(self, question: Question, status: int, headers: Mapping[str, str], body: bytes, /) -> Meaning:
         """The meaning of an answer; it raises nothing. headers: by their names in lower case."""
         ...
 
@@ -46,7 +46,7 @@ class Answers(Protocol):
 
 
 class TrafficRequests(Protocol):
-    """How requests of foreign clients are read. A cloud's module `requests` is one."""
+    """Reads the requests of foreign clients. The module `requests` of each cloud is one."""
 
     def read_request(self, exchange: Exchange, bucket: str, /) -> ObjectRequest:
         """The meaning of a request. It raises nothing. bucket: that of the run, which a host may name."""
@@ -54,7 +54,7 @@ class TrafficRequests(Protocol):
 
 
 class TrafficReplies(Protocol):
-    """How the answers to foreign clients are read. A cloud's module `answers` is one."""
+    """Reads the answers to foreign clients. The module `answers` of each cloud is one."""
 
     def reply_to(self, exchange: Exchange, request: ObjectRequest, /) -> ObjectReply:
         """The meaning of a complete answer to this request."""
@@ -73,7 +73,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """How the tables of a cloud are opened.
+    """Opens the tables of one cloud.
 
     channel: to the table at an address, with the time-out of a request in nanoseconds, the size of the pool, and how
         the table names attributes. Errors: ConfigError for a configuration that cannot be used.

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Final
 from xml.sax.saxutils import escape
 
-from lockref.clouds.answers import Answered
+from lockref.clouds.answers import Meaning
 from lockref.words import Outcome
 
 _BODILESS: Final = (204, 304)
@@ -26,9 +26,9 @@ def http_reply(status: int, *headers: tuple[str, str], body: bytes = b"") -> byt
     return f"HTTP/1.1 {status} {phrase}\r\n{lines}\r\n".encode("latin-1", "replace") + body
 
 
-def failed(code: str, status: int, reason: str) -> Answered:
+def failed(code: str, status: int, reason: str) -> Meaning:
     """A refusal that is about to be written. reason: for people."""
-    return Answered(outcome=Outcome.REJECTED, status=status, code=code, why=reason)
+    return Meaning(outcome=Outcome.REJECTED, status=status, code=code, why=reason)
 
 
 def xml_error(code: str, reason: str) -> bytes:

@@ -40,7 +40,7 @@ class StatusRow:
     why: str
 
     def fit(self, status: int, code: str) -> int:
-        """How closely the row fits: 0 not at all, more for a whole status, most for a code too."""
+        """The closeness of the row's fit: 0 for none, more if the whole status fits, most if the code fits, too."""
         if self.code not in (ANY_CODE, code):
             return 0
         if self.status == status:
@@ -115,7 +115,7 @@ def error_code(body: bytes) -> str:
 
 @cache
 def outcome_of(status: int | None) -> Outcome:
-    """What a refusal with this status tells the client, in a simulation and on a real server; None is a broken
+    """The outcome of a refusal with this status, in a simulation and on a real server; None is a broken
     connection (A1, A5).
 
     A refusal that is injected on a real server has a code beside its status with which that cloud's own table says the
@@ -125,7 +125,7 @@ def outcome_of(status: int | None) -> Outcome:
 
 
 class Versions(StrEnum):
-    """How a store makes version tokens.
+    """The kind of version tokens that a store gives.
 
     CONTENT  the body's MD5: equal bytes give equal versions (A6, ABA)
     RISING   a number that grows with every write
@@ -173,7 +173,7 @@ class ServerStatuses:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        """What this promises to a lock."""
+        """The capabilities that a store with this dialect promises to a lock."""
         return StoreCapabilities(
             dialect=self.name,
             versions_repeat=self.versions is Versions.CONTENT,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lockref.clouds.answers import Answered, Asked, Question
+from lockref.clouds.answers import Meaning, Question, RequestKind
 from lockref.grammar import is_whole_range
 from lockref.words import IF_ABSENT, Op, Outcome
 
@@ -35,12 +35,12 @@ _PARTIAL: Final = 206
 _CONDITIONS: Final = frozenset({"if-match", "if-modified-since", "if-none-match", "if-unmodified-since", "range"})
 ANY_OTHER_VERSION: Final = "a condition on any other version"
 _SEVERAL: Final = re.compile(r'"\s*,\s*(?:W/)?"')
-_ASKED: Final = {Op.READ: Asked.READ, Op.WRITE: Asked.WRITE, Op.DELETE: Asked.DELETE}
+_KINDS: Final = {Op.READ: RequestKind.READ, Op.WRITE: RequestKind.WRITE, Op.DELETE: RequestKind.DELETE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readable:
-    """What may be read of a cloud's foreign traffic, beside `HEADERS_READ`. Everything else may be secret.
+    """The parts of foreign traffic that may be read for one cloud, beside `HEADERS_READ`. Others may be secret.
 
     headers: the cloud's own. parameters: of a query, with their values. named_parameters: their presence is read alone.
     """
@@ -56,7 +56,7 @@ NOTHING: Final = Readable()
 
 @dataclass(slots=True)
 class Body:
-    """What a message carried. is_whole: `kept` is all of it. digest: of all of it, kept or not."""
+    """The body of a message, as far as it is kept. is_whole: `kept` is all of it. digest: of all of it, kept or not."""
 
     kept: bytes = b""
     is_whole: bool = True
@@ -203,17 +203,17 @@ def _odd_condition(exchange: Exchange) -> str:
 def question_of(
     exchange: Exchange, request: ObjectRequest, *, has_status_inside: bool = False, has_condition: bool = False
 ) -> Question:
-    """What the meaning of the answer depends on.
+    """The facts about the request on which the meaning of its answer depends.
 
     has_status_inside: a success may hold an error in its body. has_condition: it has a condition of the cloud's own.
     """
-    asked = _ASKED.get(request.op)
-    if asked is None:
+    kind = _KINDS.get(request.op)
+    if kind is None:
         # A request that deletes several objects may fail inside its answer, too.
-        return Question(asked=Asked.OTHER, needs_object=False, has_status_inside=has_status_inside)
+        return Question(kind=RequestKind.OTHER, needs_object=False, has_status_inside=has_status_inside)
     return Question(
-        asked=asked,
-        needs_object=asked is not Asked.WRITE or request.condition not in ("", IF_ABSENT),
+        kind=kind,
+        needs_object=kind is not RequestKind.WRITE or request.condition not in ("", IF_ABSENT),
         is_conditional=has_condition or bool(_CONDITIONS & exchange.headers.keys()),
         has_status_inside=has_status_inside,
     )
@@ -225,7 +225,7 @@ def error_body(exchange: Exchange) -> bytes:
     return answer.kept or (b"" if answer.is_whole and answer.size == 0 else b"?")
 
 
-def object_reply(found: Answered, *, version: str, state: State | None = None) -> ObjectReply:
+def object_reply(found: Meaning, *, version: str, state: State | None = None) -> ObjectReply:
     """The answer in the words of a history. version: as requests name it in their conditions."""
     is_done = found.outcome is Outcome.APPLIED
     return ObjectReply(

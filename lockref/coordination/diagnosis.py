@@ -29,7 +29,7 @@ def is_without_quorum(hosts: str) -> bool:
 
 
 def _state(host: str, port: int) -> str:
-    """What one server says, its first bytes; "" where nobody answers in time. What answers may be no ZooKeeper."""
+    """The first bytes of one server's answer; "" if no server answers in time. The server need not be a ZooKeeper."""
     answer = b""
     with contextlib.suppress(OSError), socket.create_connection((host, port), ANSWER_TIMEOUT_S) as connection:
         connection.settimeout(ANSWER_TIMEOUT_S)

@@ -43,7 +43,7 @@ CODEC: Final = LeaseCodec(
 
 
 def decode_state(key: str, body: bytes) -> list[LockView]:
-    """What a znode says about its lock; nothing where it is no lease. A `StateDecoder`."""
+    """The lock that the content of a znode describes; an empty list if the content is no lease. A `StateDecoder`."""
     lock = key_of(key)
     return [] if lock == key else [replace(view, lock=lock) for view in CODEC.decode_state(lock, body)]
 

@@ -37,7 +37,7 @@ def no_sessions(name: str) -> CapabilityMissing:
 
 
 def credentials(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """What each connection shows to the server; nothing where the variable is not set. Never logged.
+    """The credentials that each connection sends to the server; empty if the variable is not set. Never logged.
 
     Errors: ConfigError for what has no scheme.
     """
@@ -100,7 +100,7 @@ def _session(address: StoreAddress, runtime: Runtime, timeout_ns: int) -> Iterat
 
 
 def _remove(session: Session, root: str) -> None:
-    """What clients leave behind is no reason to fail; what a session still owns goes with it."""
+    """Remove the folder, as far as it goes: znodes that clients leave are no failure. A session's own end with it."""
     paths = [root]
     for path in paths:  # Grows while it is walked: parents before children.
         paths += [f"{path}/{name}" for name in session.children(path).body or ()]

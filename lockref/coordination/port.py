@@ -70,7 +70,7 @@ def check(path: str, version: int = ANY_VERSION) -> Operation:
 
 
 class Call(bytes):
-    """What a request asks for. As bytes it is what a history sees: the body that its first write gives.
+    """The content of a request. Its bytes, as a history sees them, are the body that its first write gives.
 
     session: the identity of the session, 0 for none yet. operations: of a write. is_watching: of a read, tell the next
     change. timeout_ms: of CONNECT, how long the session may be silent. password: of CONNECT, of the session to resume.
@@ -110,7 +110,7 @@ class Call(bytes):
 
 
 class Stat(str):
-    """What a server says of a znode. As a string it is what tells two states of the znode apart.
+    """The status of a znode, as a server reports it. Two states of the znode differ in its string.
 
     created_zxid: the transaction that created it (czxid); it rises over the life of an ensemble, changes of leader
     included, and is the fencing token of whatever the znode stands for. changed_zxid: the last one that wrote its body

@@ -64,7 +64,7 @@ _DECIDED: Final = (Outcome.APPLIED, Outcome.PRECONDITION_FAILED)
 Event = WatchEvent | SessionState
 
 
-class Read(NamedTuple):
+class ReadRequest(NamedTuple):
     """One read of `read_all`. verb: GET, EXISTS or CHILDREN."""
 
     verb: str
@@ -80,7 +80,7 @@ class _Stamp(NamedTuple):
 
 
 def _span_ns(timeout_ns: int, rate_bound_ppm: int) -> int:
-    """How long the timeout lasts at least, on a clock that the server's may outrun by so much."""
+    """The least length of the timeout on our clock, when the server's clock may be faster by `rate_bound_ppm`."""
     return timeout_ns * 1_000_000 // (1_000_000 + rate_bound_ppm)
 
 
@@ -173,7 +173,7 @@ class Session:
 
     @property
     def timeout_ns(self) -> int:
-        """How long the server waits for a silent client."""
+        """The time for which the server waits for a silent client."""
         return self._bound.timeout_ms * 1_000_000
 
     @property
@@ -214,7 +214,7 @@ class Session:
         """body: the sorted names below the znode."""
         return _sorted_names(self._send(CHILDREN, path, Call(self.id, is_watching=is_watching)))
 
-    def read_all(self, reads: Sequence[Read]) -> list[Reply]:
+    def read_all(self, reads: Sequence[ReadRequest]) -> list[Reply]:
         """The answers to many reads, as `get`, `exists` and `children` give them, in the order of the reads.
 
         Where the channel can, many are under way at a time. A server answers them in order: what one of them saw, a
@@ -273,7 +273,7 @@ class Session:
         return self._heard(request, self._channel.send(request, self._request_timeout_ns), sent)
 
     def _heard(self, request: Request, reply: Reply, sent: _Stamp) -> Reply:
-        """What an answer says of the session. sent: an instant before the request left.
+        """Learn from an answer whether the session lives. sent: an instant before the request left.
 
         Only what was done, or compared and not done, shows that the server has counted this session as alive. What is
         refused may have been refused on the way there: by this client's own library, or before sessions are looked at.

@@ -38,8 +38,8 @@ class _Znode(NamedTuple):
     children: int = 0
 
 
-class Applied(NamedTuple):
-    """What came of some operations: all of them, or none and the first failure with its path.
+class TransactionResult(NamedTuple):
+    """The result of one transaction: all its operations were done, or none, with the first failure and its path.
 
     stats: of each operation, its znode afterwards; None of a deleted or merely checked one.
     """
@@ -94,7 +94,7 @@ class Tree:
         """The ephemeral znodes of a session, in order of creation."""
         return list(self._owned.get(session, ()))
 
-    def apply(self, operations: Sequence[Operation], session: int) -> Applied:
+    def apply(self, operations: Sequence[Operation], session: int) -> TransactionResult:
         """Do all of these as one transaction of that session, or none of them."""
         staged: dict[str, _Znode | None] = {}
         stats: list[Stat | None] = []
@@ -103,13 +103,13 @@ class Tree:
         for operation in operations:
             failure, path = self._stage(operation, session, zxid, staged, events)
             if failure is not None:
-                return Applied(failure=failure, path=operation.path)
+                return TransactionResult(failure=failure, path=operation.path)
             after = staged.get(path)
             stats.append(None if operation.verb == CHECK or after is None else _stat(path, after))
         if any(operation.verb != CHECK for operation in operations):
             self.zxid = zxid
             self._commit(staged)
-        return Applied(tuple(stats), tuple(events))
+        return TransactionResult(tuple(stats), tuple(events))
 
     def _stage(
         self, operation: Operation, session: int, zxid: int, staged: dict[str, _Znode | None], events: list[WatchEvent]
@@ -182,7 +182,7 @@ class Tree:
         if before.owner:
             self._owned[before.owner].pop(path, None)
 
-    def close_session(self, session: int) -> Applied:
+    def close_session(self, session: int) -> TransactionResult:
         """Remove the ephemeral znodes of a session, as one transaction."""
         operations = [Operation(DELETE, path) for path in self.owned_by(session)]
         applied = self.apply(operations, session)

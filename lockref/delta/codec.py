@@ -39,7 +39,7 @@ _INSTANT_S_MAX: Final = 10**18 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notation:
-    """How a place writes the value of one attribute.
+    """The notation of one place for the value of an attribute.
 
     place, form: what errors call the place and its bytes. text, number: write a value.
     text_in: the text in a value; None where there is none. number_in: the whole number in it, from 0 to the bound that
@@ -148,7 +148,10 @@ class LeaseCodec:
         return None, ends_s
 
     def decode_state(self, key: str, body: bytes) -> list[LockView]:
-        """What the checks see of a record; nothing where it is none. A `StateDecoder`."""
+        """The lock that a record describes, for the checks; an empty list if the body is no record.
+
+        A `StateDecoder`.
+        """
         try:
             record = self.parse(body, where=key)
         except CorruptRecord:

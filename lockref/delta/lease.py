@@ -31,7 +31,7 @@ from lockref.delta.codec import LeaseCodec
 from lockref.delta.options import LeaseOptions
 from lockref.delta.record import LeaseItem, whole_seconds
 from lockref.delta.watching import Watch, WatchingAcquisition, stands_for_ns
-from lockref.delta.writer import Carried, LeaseItemWriter
+from lockref.delta.writer import HolderWork, LeaseItemWriter
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.assembly import Parts, assemble
 from lockref.locks.fence import FenceMark
@@ -55,7 +55,7 @@ def is_lapsed(write: Attempt[LeaseItem], now: Moment, terms: LeaseTerms) -> bool
 
 
 def _lapses_after_ns(options: LeaseOptions) -> int:
-    """How long a lease with these options must have stood still before a waiter takes it over (T5)."""
+    """The time for which a lease with these options must have stood still before a waiter takes it over (T5)."""
     return stands_for_ns(whole_seconds(options.lease_ns), options.rate_ratio_ppm)
 
 
@@ -116,7 +116,7 @@ class DeltaLease(LeaseLock[LeaseItem]):
         on_loss: LossCallback | None = None,
     ) -> None:
         runtime = runtime or ThreadRuntime()
-        self._carried = Carried()
+        self._carried = HolderWork()
         incarnation = self.parts.owner(runtime)
         parts = replace(
             self.parts,

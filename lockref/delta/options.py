@@ -92,7 +92,10 @@ class LeaseOptions:
             )
 
     def terms(self) -> LeaseTerms:
-        """How long the lease lasts and who leaves room. There is no wall clock to allow for."""
+        """The terms of the lease: its length, and the room for clock error.
+
+        No wall clock is read, so none needs room.
+        """
         return LeaseTerms(
             validity_ns=self.lease_ns,
             renew_interval_ns=self.renew_interval_ns,

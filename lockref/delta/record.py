@@ -63,7 +63,10 @@ def whole_seconds(lease_ns: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class LeftWork:
-    """What a dead holder was about to do, in the hands of whoever took its row. is_done: the new holder has said so."""
+    """The work that a dead holder announced, for the client that took its row.
+
+    is_done: the new holder has finished it.
+    """
 
     data: str
     is_done: bool = False

@@ -27,7 +27,7 @@ _INSTANT_AHEAD_NS_MAX: Final = 3600 * NS_PER_S
 
 
 def stands_for_ns(duration_s: int, rate_ratio_ppm: int) -> int:
-    """How long a state with this lease must have stood still before it may be taken over: ρ times the lease (T5)."""
+    """The time for which a state with this lease must have stood still before a take-over: ρ times the lease (T5)."""
     return -(-duration_s * NS_PER_S * rate_ratio_ppm // 10**6)
 
 

@@ -12,7 +12,7 @@ from lockref.runtime import Runtime
 
 
 @dataclass(slots=True)
-class Carried:
+class HolderWork:
     """The part of a row that tells of its holder's work.
 
     intent: what this client is about to do, which its next acquiring write tells. left: what the latest acquiring write
@@ -39,7 +39,7 @@ class Carried:
         self.finish()
 
     def finish(self) -> None:
-        """What a dead holder left is done."""
+        """Mark the work that a dead holder left as done."""
         if self.left is not None:
             self.left.finish()
 
@@ -65,7 +65,7 @@ class LeaseItemWriter:
         rules: Rules,
         runtime: Runtime,
         new_nonce: Callable[[], str],
-        carried: Carried | None = None,
+        carried: HolderWork | None = None,
     ) -> None:
         self.owner = owner
         self._name, _, self._incarnation = owner.rpartition("/")
@@ -75,7 +75,7 @@ class LeaseItemWriter:
         self.rules = rules
         self.runtime = runtime
         self.new_nonce = new_nonce
-        self._carried = carried or Carried()
+        self._carried = carried or HolderWork()
 
     def attempt(self, known: Stored[LeaseItem], reserved: Reserved) -> Attempt[LeaseItem]:
         """The acquiring write on `known`. What a dead holder was about to do stays in the row, to be finished (B12)."""
@@ -97,7 +97,7 @@ class LeaseItemWriter:
         return self._sent(record, sent, known)
 
     def _left_in(self, before: LeaseItem | None) -> str | None:
-        """What a dead holder was about to do, and nobody has done; None: nothing is told.
+        """The work that a dead holder announced in this row, and no client has done; None if the row announces none.
 
         Our own row still tells it where no grant came of our take-over, or the grant was lost before the work was done.
         A row that is released tells it where this lock undid such a take-over. Whoever else releases has nothing left.

@@ -191,7 +191,7 @@ def updated(key: str, present: Item | None, changes: Mapping[str, Any]) -> Item:
 
 
 def item_bytes(item: Item) -> int:
-    """How large DynamoDB counts an item: the UTF-8 of names and values, without the marks of types."""
+    """The size of an item as DynamoDB counts it: the UTF-8 of names and values, without the marks of types."""
     return sum(
         len(name.encode()) + sum(len(str(each).encode()) for each in value.values()) for name, value in item.items()
     )
@@ -206,7 +206,7 @@ def applied(item: bytes | None) -> Reply:
 
 
 def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
-    """What a table with this state of the item answers to a write, and the state from then on.
+    """The answer of a table with this state of the item to a write, and the state after the write.
 
     Conditions, updates and sizes of every table that is not Amazon's: the modelled one, and the one in memory.
     """

@@ -28,7 +28,7 @@ class Change:
 
 
 def loads(assignment: Assignment, live: Collection[str]) -> dict[str, int]:
-    """How many locks each live instance holds."""
+    """The number of locks that each live instance holds."""
     found = dict.fromkeys(live, 0)
     for holders in assignment.values():
         for each in holders:

@@ -63,7 +63,7 @@ class LockGroup:
     model: StateModel
 
     def per_lock(self, live: int) -> int:
-        """How many holders a lock shall have; 0 where the top state is unbounded."""
+        """The number of holders that a lock shall have; 0 if the top state is unbounded."""
         return self.model.limit(self.model.top, replicas=self.replicas, live=live) or 0
 
 
@@ -407,7 +407,7 @@ def _attributes(message: Message) -> dict[str, str]:
 
 
 def external_view(snapshot: Snapshot, group: LockGroup) -> Mapping[str, Mapping[str, str]]:
-    """What the instances report, by lock. It is derived, it lags, and no decision reads it."""
+    """The states that the instances report, by lock. The view is derived, it lags, and no decision reads it."""
     return {
         lock: {
             each: replica.state

@@ -38,7 +38,7 @@ class Transition:
 
     @property
     def key(self) -> str:
-        """How Helix names it."""
+        """The name of the transition in Helix."""
         return f"{self.source}-{self.target}"
 
 
@@ -67,11 +67,11 @@ class StateModel:
         return self.states[0]
 
     def count(self, state: str) -> str:
-        """How many replicas of one lock may be in the state, as it is written: a number, -1, N or R."""
+        """The number of replicas of one lock that may be in the state, as text: a number, -1, N or R."""
         return self.counts.get(state, UNBOUNDED)
 
     def limit(self, state: str, *, replicas: int, live: int) -> int | None:
-        """How many replicas of one lock may be in the state; None for any number."""
+        """The number of replicas of one lock that may be in the state; None for any number."""
         count = self.count(state)
         if count == LIVE:
             return live
@@ -107,7 +107,7 @@ class StateModel:
         return list(dict.fromkeys([*declared, *(edge for edge in implied if edge[0] != edge[1])]))
 
     def flaws(self) -> list[Flaw]:
-        """What is invalid; nothing for a valid model (`StateModelDefinitionValidator`)."""
+        """The errors of the model; an empty list for a valid model (`StateModelDefinitionValidator`)."""
         states = ", ".join(self.states)
         known = (*self.states, ERROR)
         found = [Flaw(("name",), "is empty")] if not self.name else []

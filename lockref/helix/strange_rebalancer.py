@@ -30,7 +30,7 @@ class Cabinet:
         except ConfigError as error:
             return _failing(str(error))
         if all(found is not each for each in rebalancers.REBALANCERS.values()):
-            found = Bounded(found, self._runtime, self._limit_ns)
+            found = BoundedRebalancer(found, self._runtime, self._limit_ns)
         self._loaded[name] = found
         return found
 
@@ -42,7 +42,7 @@ def _failing(words: str) -> Rebalancer:
     return missing
 
 
-class Bounded:
+class BoundedRebalancer:
     """Ask a rebalancer in a task of its own, and wait for at most `limit_ns`.
 
     While an answer is overdue, the rebalancer is asked nothing more. A task cannot be ended from outside: if it never

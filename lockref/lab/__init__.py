@@ -1,1 +1,1 @@
-"""What the laboratory needs of any lock: its recording, its contract, how it is loaded."""
+"""The laboratory's side of a lock: its recording, its contract, and its loading."""

@@ -1,4 +1,4 @@
-"""What a stranger's lock says is looked at before it is written down.
+"""The contract of a lock: each value that a foreign lock gives is checked before it is recorded.
 
 The history takes text that is Unicode and numbers of 64 bits. A lock that
 answers something else has broken its contract, and must hear of it in a line
@@ -30,7 +30,10 @@ def _complaint(what: str, owner: object, **numbers: object) -> str | None:
 
 
 def checked_yes(call: str, answer: object) -> bool:
-    """What `lock`, `try_lock` or `holds` answered. Raises ConfigError for a coroutine: it is always true."""
+    """The answer of `lock`, `try_lock` or `holds`, as a bool.
+
+    Raises ConfigError for a coroutine, which would count as True.
+    """
     if answer is True or answer is False:
         # What nearly every lock answers. The check of its type below costs twenty times as much.
         return answer

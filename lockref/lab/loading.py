@@ -169,7 +169,7 @@ def is_installed_code(reference: str) -> bool:
 
 
 def described(name: str, home: str) -> dict[str, str]:
-    """What a listing tells of one of `registered`: its claims and worlds, or the error of a lock that does not load."""
+    """The description of one of `registered` in a listing: its claims and worlds, or the error if it does not load."""
     row = {"name": name, "class": home, "origin": "built in" if name in BUILT_IN else "entry point"}
     try:
         spec = load_provider(name)
@@ -206,7 +206,7 @@ def _load(target: str, *, name: str, reference: str) -> ProviderSpec:
 
 
 def _find(target: str, *, whose: str) -> tuple[object, str]:
-    """What `module:Class` or `path/file.py:Class` names, and the same target with an absolute path.
+    """The object that `module:Class` or `path/file.py:Class` names, and the same target with an absolute path.
 
     whose: how complaints begin, such as "provider 'x'".
     """

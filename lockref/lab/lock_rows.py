@@ -21,7 +21,7 @@ Row = tuple[str, Op, LockView | None]
 
 
 def lock_columns(view: LockView | None) -> tuple[int, str, int, str]:
-    """What a view says, as columns of a row: token, owner, end of validity, and its duration as the row's detail.
+    """A view of a lock as columns of a row: token, owner, end of validity, and its duration as the row's detail.
 
     None, where there is no lock record, gives "no value" for each.
     """

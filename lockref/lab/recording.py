@@ -88,7 +88,7 @@ class OpenCalls:
         self._holders[lock, task] = None
 
     def served(self, lock: str, task: str, looks: Op) -> Op:
-        """What a write of a lock's record serves. looks: what its record looks like.
+        """The operation that a write of a lock's record serves. looks: the operation that the record alone suggests.
 
         A record that says that it is free is a release, whoever asks for what. A write by a client's own task serves
         the call that this task has open. Any other write serves a holder, while there is one: it renews. What is left
@@ -206,7 +206,10 @@ class RecordingChannel:
         return _OP_RENEW if self._granted.get(lock) == (view.owner, view.token) else _OP_ACQUIRE
 
     def _classify_each(self, key: str, views: Sequence[LockView]) -> tuple[Op, ...]:
-        """What the write of a body with several locks does to each. What it only carries along is a plain WRITE."""
+        """The operation of a write on each lock in its body.
+
+        A lock that the write carries along unchanged gets a plain WRITE.
+        """
         known = self._lock_rows.known(key)
         return tuple(
             _OP_WRITE if known.get(view.lock) == view else self._classify(view.lock or key, view) for view in views
@@ -261,7 +264,7 @@ class RecordingChannel:
         return reply
 
     def _learn(self, lock: str, op: Op, content: str, view: LockView | None, outcome: Outcome) -> None:
-        """What the answer to a write says about the grants of this process."""
+        """Learn from the answer to a write about the grants of this process."""
         if op is _OP_ACQUIRE:
             assert view is not None, "only a lock record asks for a lock"
             self._asked[lock] = (content, (view.owner, view.token))

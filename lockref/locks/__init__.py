@@ -1,1 +1,1 @@
-"""What every lease is made of, without a word about any one store's record."""
+"""The parts of every lease, independent of the record of any one store."""

@@ -83,7 +83,7 @@ class AdaptiveWaiting:
         self._yields_until_ns = MonoNs(now_ns + self.courtesy_ns())
 
     def courtesy_ns(self) -> int:
-        """How long after our own release to leave the lock to others before we write again (E34)."""
+        """The pause after our own release in which we leave the lock to others before we write again (E34)."""
         usual_ns = min(self._usual_ns or 0.0, float(self._interval_ns))
         if self._quiet_wins < _QUIET_WINS:
             # Never longer than a poll: a sibling task that waits for this very lock sits it out, too (L3).
@@ -102,7 +102,7 @@ class AdaptiveWaiting:
         self._learn(duration_ns)
 
     def pause_ns(self, record: Record, *, now_wall_ns: int, lapses_in_ns: int) -> int:
-        """How long to wait after `record`, somebody's live lease, was seen.
+        """The pause after `record`, the live lease of another client, was seen.
 
         lapses_in_ns: until the lease may be taken over if nobody renews it.
         """
@@ -111,7 +111,7 @@ class AdaptiveWaiting:
         return max(1, min(round(pause_ns), lapses_in_ns))
 
     def pause_after_lost_race_ns(self) -> int:
-        """How long to wait after a conditional write met a 412: a grant of somebody else's has just begun."""
+        """The pause after a 412 on a conditional write: a grant of another client has just begun."""
         self._lost()
         self._holder = None
         if self._usual_ns is None:

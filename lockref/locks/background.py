@@ -15,7 +15,7 @@ from lockref.runtime import Runtime
 
 
 class Undoing(Protocol[R]):
-    """What is done in the background: the part of `Cleanup` that knows the writes. orphans: writes to be undone."""
+    """The work of the background task: the part of `Cleanup` that knows the writes. orphans: writes to be undone."""
 
     cell: Cell[R]
     runtime: Runtime

@@ -11,7 +11,7 @@ from lockref.errors import CorruptRecord, StoreRejected
 from lockref.locks import messages
 from lockref.locks.notices import Notices
 from lockref.locks.rules import Rules
-from lockref.locks.values import Attempt, ConditionalStore, Found, Lease, Purpose, R, Sight, Stored
+from lockref.locks.values import Attempt, ConditionalStore, Lease, Look, Purpose, R, Sight, Stored
 from lockref.runtime import Runtime
 from lockref.stores.port import Version, WriteReply
 from lockref.words import Outcome
@@ -68,7 +68,7 @@ class Cell(Generic[R]):
             self.token_max = max(self.token_max, record.token or 0)
         return reply
 
-    def settle(self, writes: Sequence[Attempt[R]], *, expected: Version | None, released: R | None = None) -> Found[R]:
+    def settle(self, writes: Sequence[Attempt[R]], *, expected: Version | None, released: R | None = None) -> Look[R]:
         """Look up what became of open writes, by one read (H5, H7).
 
         writes: ours that may have landed on `expected`, or after it. released: the released record that we wrote.
@@ -76,15 +76,15 @@ class Cell(Generic[R]):
         try:
             stored = self.look()
         except StoreRejected as error:
-            return Found(Sight.UNKNOWN, error=error)
+            return Look(Sight.UNKNOWN, error=error)
         except CorruptRecord as error:
-            return Found(Sight.NO_RECORD, error=error)
+            return Look(Sight.NO_RECORD, error=error)
         if stored is None:
-            return Found(Sight.UNKNOWN)
+            return Look(Sight.UNKNOWN)
         sight = self.rules.sight(stored, expected=expected, attempts=writes, released=released)
         if sight is not Sight.OURS:
-            return Found(sight, stored)
+            return Look(sight, stored)
         own = self.rules.recognise(stored.record, writes)
         assert own is not None, "a sight of ours without a write of ours"
         assert stored.version is not None, "a record has a version"
-        return Found(sight, stored, Lease(stored.version, own))
+        return Look(sight, stored, Lease(stored.version, own))

@@ -17,7 +17,7 @@ _STEPS |= dict.fromkeys((Outcome.CONFLICT, Outcome.THROTTLED), Step.AGAIN)
 
 
 def next_step(reply: WriteReply) -> Step:
-    """What to do after the answer to a conditional write. A 412 is a reason to look, not an answer (A2, H5)."""
+    """The next step after the answer to a conditional write. A 412 is a reason to look, not an answer (A2, H5)."""
     if reply.missing and reply.outcome is Outcome.PRECONDITION_FAILED:
         return Step.GONE
     return _STEPS.get(reply.outcome, Step.LOOK)

@@ -98,7 +98,7 @@ M = TypeVar("M", bound=MarkedRecord)
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What the fence object holds. version None: there is no such object."""
+    """The content of the fence object. version: None if there is no such object."""
 
     value: int
     version: Version | None

@@ -1,4 +1,4 @@
-"""What an application calls: the one face of every lease, whatever its record is and wherever that is kept.
+"""The interface that an application calls: one for every lease, whatever the form of its record and the place of it.
 
 A family (RFC-91's lock file, Delta Lake's row) says what the record is and when it may be taken over; a place (objects,
 a table's rows, znodes) says where it is kept. Neither changes what a holder may ask and what a call raises.
@@ -56,7 +56,7 @@ class LeaseLock(Generic[R]):
         return tenure is not None and tenure.is_in_force()
 
     def remaining_ns(self) -> int:
-        """How long the holder may still act unless a renewal lands; 0 if it may not (H2)."""
+        """The time for which the holder may still act if no renewal lands; 0 if it may not act (H2)."""
         tenure = self.tenure
         return 0 if tenure is None else tenure.remaining_ns()
 

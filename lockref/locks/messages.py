@@ -1,4 +1,4 @@
-"""What the errors of a lease say: what was being done, to which object, what went wrong, and what to do about it.
+"""The texts of a lease's errors: which action, on which object, what went wrong, and what to do about it.
 
 One place for the texts, so that the algorithm reads without them. A port has its own.
 """

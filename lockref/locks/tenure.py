@@ -108,6 +108,9 @@ class Tenure(Generic[R]):
         self.stopped.set()
 
     def loss_error(self, found: str = "") -> LockLost:
-        """What its holder is told. found: what a release has found, where nobody had noticed the loss before."""
+        """The error that tells the holder of its loss.
+
+        found: the reason that a release found, if no renewal did before.
+        """
         reason = self.loss_reason or found or "the lease ended before it could be renewed"
         return messages.lost(self.key, token=self.lease.attempt.record.token, reason=reason)

@@ -19,7 +19,7 @@ REQUEST_TIMEOUT_NS_MAX = 5 * NS_PER_S
 
 
 class Record(Protocol):
-    """What a lease needs of a stored record, whatever its bytes.
+    """The fields that a lease needs of a stored record, whatever its bytes.
 
     expiry_ns: wall time up to which nobody may take over; None where a record tells a duration instead, which each
     waiter counts for itself (T1). nonce: tells two writes of one owner apart (H22).
@@ -45,7 +45,7 @@ R = TypeVar("R", bound=Record)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
-    """How long a lease lasts and who leaves room for whose clock. Durations in nanoseconds.
+    """The terms of a lease: its length, and the room for clock error of holder and contender. Durations in nanoseconds.
 
     validity_ns: L, from the moment before the write was sent. renew_interval_ns: r.
     margin_ns: M, by how much a holder stops earlier than its record says.
@@ -123,7 +123,7 @@ class Attempt(Generic[R]):
 
 @dataclass(slots=True)
 class Lease(Generic[R]):
-    """What a holder lives on: the version it must replace, and the attempt that made it."""
+    """The basis of a grant: the version that the next write must replace, and the attempt that made that version."""
 
     version: Version
     attempt: Attempt[R]
@@ -166,7 +166,7 @@ class Wait:
 
 
 class Step(Enum):
-    """What to do next after the store's answer to a conditional write (A5: each answer its own branch).
+    """The next step after the store's answer to a conditional write (A5: each answer its own branch).
 
     DONE     it landed
     LOOK     read before deciding: perhaps it landed, or somebody else's write did
@@ -199,8 +199,8 @@ class Sight(Enum):
 
 
 @dataclass(slots=True)
-class Found(Generic[R]):
-    """What a look tells of open writes. lease: our write that stands there. error: why there is no record."""
+class Look(Generic[R]):
+    """The result of a look while writes are open. lease: our write, if it stands. error: why there is no record."""
 
     sight: Sight
     stored: Stored[R] | None = None
@@ -209,7 +209,7 @@ class Found(Generic[R]):
 
 
 class Purpose(Enum):
-    """What a write is for. The store is asked the same way; a variant may break one kind alone."""
+    """The purpose of a write. All kinds are sent in the same way; a variant of the lock may break one kind alone."""
 
     ACQUIRE = "acquire"
     RENEW = "renew"
@@ -217,7 +217,7 @@ class Purpose(Enum):
 
 
 class Ending(Enum):
-    """How a release ended."""
+    """The result of a release."""
 
     FREED = "freed"
     SUPERSEDED = "superseded"

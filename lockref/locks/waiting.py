@@ -13,7 +13,7 @@ from lockref.runtime import MonoNs
 
 
 class Waiting(Protocol):
-    """What a lock asks of its way to wait. Durations in nanoseconds."""
+    """The questions that a lock asks of its waiting strategy. Durations in nanoseconds."""
 
     def begin(self, now_ns: MonoNs) -> int:
         """A call begins: how long to leave the lock to others first (E34)."""
@@ -64,7 +64,7 @@ class Shortcut(Protocol[R]):
     """A version that need not be read, because a release of our own made it."""
 
     def take(self) -> Stored[R] | None:
-        """What we left, if it probably still stands. It is taken once."""
+        """The state that our release left, if it probably still stands. Only the first call after it gets the state."""
         ...
 
     def looked(self, stored: Stored[R]) -> None:

@@ -137,7 +137,7 @@ class AuditTrail:
                     self._is_writing = False
 
     def _start_ms(self, state: AuditState, owner: str, began_ns: WallNs) -> int:
-        """What names the file of this cycle: its start, later by a hair if the last cycle has that name already."""
+        """The start of this cycle, which names its file: at least one millisecond after the name of the last one."""
         with self._mutex:
             last_ms = self._starts.get(owner, -1)
             if state is AuditState.START:
@@ -203,7 +203,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What a validation found. result: PASSED, WARNING, FAILED or ERROR, as in Hudi."""
+    """The findings of a validation. result: PASSED, WARNING, FAILED or ERROR, as in Hudi."""
 
     result: str
     transactions: int

@@ -69,7 +69,7 @@ _NOT_IN_A_URI = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockFileLocation:
-    """Where a lock object lives: `bucket` is the URI's authority, `key` is percent-decoded."""
+    """The place of a lock object: `bucket` is the URI's authority, `key` is percent-decoded."""
 
     scheme: str
     bucket: str
@@ -109,7 +109,7 @@ def split_lock_uri(uri: str) -> LockFileLocation:
 
 
 def lock_file_location(base_path: str) -> LockFileLocation:
-    """Where the lock object of the table at `base_path` lives. Any scheme will do: see `check_scheme`."""
+    """The place of the lock object of the table at `base_path`. Any scheme is accepted here: see `check_scheme`."""
     return split_lock_uri(f"{locks_folder(base_path)}/{LOCK_FILE_NAME}")
 
 
@@ -127,7 +127,7 @@ VALIDITY_NS_MAX: Final = 365 * 86_400 * NS_PER_S
 
 
 def timing_faults(*, validity_ns: int, renew_interval_ns: int, drift_bound_ns: int, margin_ns: int) -> list[str]:
-    """What RFC-91 demands of a lease and this one does not give, in words; empty for a lease as it should be."""
+    """The demands of RFC-91 that these terms do not meet, in words; empty if they meet all."""
     faults = []
     if validity_ns < VALIDITY_PER_RENEWAL * renew_interval_ns:
         faults.append(
@@ -145,7 +145,7 @@ def timing_faults(*, validity_ns: int, renew_interval_ns: int, drift_bound_ns: i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageLockConfig:
-    """What a storage lock must know. Durations in nanoseconds; defaults are Hudi's.
+    """The configuration of a storage lock. Durations in nanoseconds; defaults are Hudi's.
 
     validity_ns: how long a lease lasts from the moment before it was written.
     renew_interval_ns: how often a holder renews.

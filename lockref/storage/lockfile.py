@@ -345,7 +345,7 @@ def parse_strictly_as_hudi(body: bytes, *, where: str = "the lock object") -> Lo
 
 
 def decode(body: bytes) -> RecordView | None:
-    """What the checks see of a lock object; None where it is no lock record."""
+    """A lock object as the checks see it; None for a body that is no lock record."""
     try:
         record = _read(body, is_lenient=True)
     except ValueError:

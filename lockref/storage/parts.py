@@ -1,4 +1,4 @@
-"""What the hardened lock is made of, and how a variant of it is made.
+"""The parts of the hardened lock, and the way to make a variant of it.
 
 A variant replaces one part, and is loaded by its name like any lock:
 

@@ -1,4 +1,4 @@
-"""What a lock may hand to a store: keys that are text, bodies that are bytes, versions that are versions.
+"""The arguments that a lock may hand to a store: keys are text, bodies are bytes, versions are versions.
 
 Anything else is the lock's mistake: ConfigError, in a line that names the call.
 """

@@ -15,7 +15,7 @@ _IP: Final = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 
 def common_fault(name: str) -> str:
-    """What makes `name` impossible in S3 and in GCS, to stand after "is not possible:"; "" if nothing does."""
+    """Why `name` is impossible in S3 and in GCS, in words to follow "is not possible:"; "" if it is possible."""
     if len(name) < 3:
         return "a name has 3 characters or more"
     if ".." in name:

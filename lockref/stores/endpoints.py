@@ -18,7 +18,7 @@ from lockref.runtime import NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """What stands below HTTP. port: where no URL names one. is_encrypted: by TLS."""
+    """The transport below HTTP. port: the default, for a URL that names none. is_encrypted: by TLS."""
 
     port: int
     is_encrypted: bool

@@ -90,7 +90,7 @@ class StoreCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorePlace:
-    """Where a store lies: `cloud` is "s3", "gs", "azure" or "file"; `container` the bucket or folder.
+    """The place of a store: `cloud` is "s3", "gs", "azure" or "file"; `container` the bucket or folder.
 
     prefix: what stands before every key, without slashes at its ends; "" for none.
     """

@@ -1,4 +1,4 @@
-"""What must have happened, and how often: the text of `must_happen` in the runs table.
+"""Demands: the situations that must have happened, and how often, as `must_happen` in the runs table says.
 
     contention        at least once
     grant >= 100      at least a hundred times

@@ -1,4 +1,4 @@
-"""What disturbed each run: FAULT and CLOCK rows, read once.
+"""The disturbances of each run: FAULT and CLOCK rows, read once.
 
 The detail of such a row is JSON for people; runs repeat a few texts many
 times, so each distinct text is read once, however many rows carry it.

@@ -28,7 +28,7 @@ from reports.checks.clauses.takeover import check_early_takeover
 from reports.checks.clauses.tokens import check_token_order, find_returned_tokens, has_no_tokens
 from reports.checks.facts.case import Case, open_case
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.surroundings.host import host_lateness_ns, told_late
+from reports.checks.facts.surroundings.host import host_lateness_ns, lateness_text
 from reports.checks.facts.surroundings.integrity import altered
 from reports.checks.facts.surroundings.store_answers import store_answers_table
 from reports.checks.facts.tables import grants_table, tenures_table
@@ -37,11 +37,11 @@ from reports.checks.measures.endings import endings_table
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
-from reports.checks.promised import told_beside
+from reports.checks.promised import with_departures
 from reports.checks.rulings import UNRECORDED, UNSETTLED, Ruling, Violations, verdict_table, with_damaged, with_doubt
 from reports.checks.situations import reach_table
 from reports.checks.spec import CLAUSES, LIVENESS, VIOLATED
-from reports.checks.told import told_writes
+from reports.checks.witness_rows import witness_writes
 
 UNREADABLE = "the lock's records cannot be decoded, so grants and tokens are unknown"
 UNCHAINED = "the clause is about chains of records, and no lock of this run keeps one"
@@ -169,7 +169,7 @@ def _without_late_host(judgement: Judgement, case: Case) -> Judgement:
     for (number, names), clauses in sorted(asked.items()):
         again = _judged_longer(case, number, names, late_ns[number])
         again = again.filter(pc.is_in(again["clause"], pa.array(clauses)))
-        reason = f"{told_late(late_ns[number])}, and that may be all of it"
+        reason = f"{lateness_text(late_ns[number])}, and that may be all of it"
         verdicts = with_doubt(verdicts, again, reason)
     return replace(judgement, verdicts=verdicts)
 
@@ -240,7 +240,7 @@ def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
     pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
     return Judgement(
         verdicts=with_damaged(
-            verdict_table(case.runs.number, told_beside(_with_surroundings(pointed, case), promised or case)),
+            verdict_table(case.runs.number, with_departures(_with_surroundings(pointed, case), promised or case)),
             case.records.damaged,
         ),
         classes=class_table(
@@ -275,7 +275,7 @@ def _with_surroundings(rulings: list[Ruling], case: Case) -> list[Ruling]:
                 return found
             by_service = bool(case.truth.is_recorded_by_service[run])
             at_ns = int(violations.at_ns[index])
-            writes = told_writes(case.events, run, found["lock"], at_ns, is_recorded_by_service=by_service)
+            writes = witness_writes(case.events, run, found["lock"], at_ns, is_recorded_by_service=by_service)
             return {**found, "store": writes} if writes else found
 
         return replace(violations, witness=witness)

@@ -67,7 +67,7 @@ class Departure:
         }
 
 
-def told_beside(rulings: list[Ruling], case: Case) -> list[Ruling]:
+def with_departures(rulings: list[Ruling], case: Case) -> list[Ruling]:
     """The rulings, each witness with the departures before its violation as `beyond_promise`, where there are any."""
     departures = Departures(case)
     return [replace(ruling, violations=_told(ruling.violations, departures)) for ruling in rulings]

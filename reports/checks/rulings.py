@@ -53,7 +53,7 @@ _EXCUSED, _UNDECIDED, _BROKEN = 1, 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violations:
-    """What one clause found: the run (position) and instant of each, and how to describe it."""
+    """The violations of one clause: the run (position) and the instant of each, and a function that describes it."""
 
     clause: str
     run: Ints

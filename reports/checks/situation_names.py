@@ -1,4 +1,4 @@
-"""What can happen in a run, by name: what a scenario may demand, and what is counted of every run.
+"""The names of situations: a scenario may demand each of them, and every run's are counted.
 
 Names alone, without the arrays in which `reports.checks.situations` finds them.
 """

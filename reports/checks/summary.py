@@ -50,7 +50,7 @@ class Finding:
 
     @property
     def size_ns(self) -> int | None:
-        """How large the symptom is, such as the length of an overlap; None for what has no size."""
+        """The size of the symptom, such as the length of an overlap; None for a symptom without a size."""
         size: int | None = self.witness.get("size_ns")
         return size
 
@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(slots=True, kw_only=True)
 class Summary(Counts):
-    """What the runs showed so far: the counts of which `reports.checks.verdicts.decide` makes the verdict, and more.
+    """The summary of the runs so far: the counts of which `reports.checks.verdicts.decide` makes the verdict, and more.
 
     classes: severity class to runs. findings: distinct failures, in the order of `telling_order`.
     """
@@ -190,7 +190,7 @@ class Summary(Counts):
 
 
 def telling_order(clause: str, run: int, kind: str) -> tuple[bool, int, int, str]:
-    """Where a failure stands among others: safety first, then the lowest run, and of one run causes first."""
+    """The place of a failure among others: safety first, then the lowest run, and within one run causes first."""
     return (clause not in SAFETY, run, CAUSES_FIRST.index(clause), kind)
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from lockref.words import counted
 from reports.checks.demands import parse_demand
 from reports.checks.disturbances import FAULT_SITUATIONS
-from reports.checks.facts.surroundings.host import told_late
+from reports.checks.facts.surroundings.host import lateness_text
 from reports.checks.measures.outages import is_lost, outage_doubts, outage_notices
 from reports.checks.measures.turnout import turnout_doubts, turnout_notices
 from reports.checks.situation_names import COMMIT, GRANT, IDLE, STRUCK, TOKEN, UNFENCED
@@ -37,7 +37,7 @@ from reports.checks.spec import (
     VIOLATED,
     Verdict,
 )
-from reports.checks.thresholds.kept import Kept, Samples, judged_threshold, sorted_samples
+from reports.checks.thresholds.kept import LimitOutcome, Samples, judged_threshold, sorted_samples
 
 DAMAGE_TOLD_MAX: Final = 5
 """So many damaged runs are named in a notice; the others are only counted."""
@@ -54,7 +54,7 @@ Occurred = tuple[int, int]
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """What was counted over some runs: all that a verdict is made of.
+    """The counts over some runs: all that a verdict is made of.
 
     runs: those that were judged. damaged: runs that were not, because their
     record is damaged. damage: name of a damaged run to what is wrong with it,
@@ -99,7 +99,7 @@ class Counts:
 
     @property
     def notices(self) -> list[str]:
-        """What a reader must know whatever the verdict: forbidden timing, damage (of few runs by name), silence."""
+        """The notices under every verdict: forbidden timing, damage (of few runs by name), silence."""
         damage = [f"{name} not judged: {why}" for name, why in list(self.damage.items())[:DAMAGE_TOLD_MAX]]
         if rest := len(self.damage) - len(damage):
             damage.append(f"{counted(rest, 'more run')} not judged because of a damaged record")
@@ -114,15 +114,15 @@ class Counts:
             *outage_notices(self.answers),
             *turnout_notices(self.speeds),
             *self._late_host,
-            *(f"{THRESHOLD}{kept.verdict}: {kept}{self.told_party(party)}" for party, kept in self.thresholds),
+            *(f"{THRESHOLD}{kept.verdict}: {kept}{self.party_text(party)}" for party, kept in self.thresholds),
         ]
 
     @property
-    def thresholds(self) -> list[tuple[Party, Kept]]:
-        """What became of each limit, party by party: a figure of one lock says nothing of another one."""
+    def thresholds(self) -> list[tuple[Party, LimitOutcome]]:
+        """The outcome of each limit, party by party: a figure of one lock says nothing about another lock."""
         return [(party, judged_threshold(text, samples)) for (party, text), samples in self.limits.items()]
 
-    def told_party(self, party: Party) -> str:
+    def party_text(self, party: Party) -> str:
         """Which party a sentence is about, where there are several."""
         return f" in {' with '.join(filter(None, party))}" if len(self.demanded) > 1 and any(party) else ""
 
@@ -155,7 +155,9 @@ class Counts:
         """Figures of a late machine are true of the machine as well as of the lock, and no clause tells so."""
         if not self.host_late_ns:
             return []
-        return [f"{told_late(self.host_late_ns)}: waits, hand-offs, droughts, gaps and rates are also the machine's"]
+        return [
+            f"{lateness_text(self.host_late_ns)}: waits, hand-offs, droughts, gaps and rates are also the machine's"
+        ]
 
     @property
     def judged(self) -> set[str]:
@@ -342,7 +344,7 @@ def _doubts(counts: Counts) -> list[str]:
     # A cause before its consequences: without a store there are no grants.
     doubts += outage_doubts(counts.answers)
     for party, missing in counts.unreached.items():
-        where = counts.told_party(party)
+        where = counts.party_text(party)
         never = [name for name, shortfall in missing.items() if not shortfall.found and name not in (GRANT, TOKEN)]
         if GRANT in missing and not missing[GRANT].found:
             doubts.append(f"no client was ever granted the lock{where}")
@@ -360,7 +362,7 @@ _NOUNS: Final = {GRANT: "grant", COMMIT: "commit", "handoff": "hand-off", "clien
 
 
 def scarce(situation: str, shortfall: Shortfall) -> str:
-    """What came about too seldom, in words: `6 grants (at least 100 asked for)`."""
+    """The situations that came about too seldom, in words: `6 grants (at least 100 asked for)`."""
     noun = _NOUNS.get(situation)
     what = counted(shortfall.found, noun) if noun else f"{shortfall.found:,} times {situation}"
     served = " served" if situation == "clients_served" else ""

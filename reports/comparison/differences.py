@@ -1,4 +1,4 @@
-"""How far two figures are apart, as an interval at 95 %.
+"""The difference of two figures, as an interval at 95 %.
 
 Shares of runs (how often a clause broke) are counts of independent runs:
 Newcombe's interval for the difference of two shares, made of Wilson's for each
@@ -70,7 +70,7 @@ def share_difference(broken: int, runs: int, of_broken: int, of_runs: int) -> In
 
 
 def chance_of_shares(broken: int, runs: int, of_broken: int, of_runs: int) -> float:
-    """How likely it is that two equal shares differ as much as these, or more: Fisher's exact test, both sides."""
+    """The probability that two equal shares differ as much as these, or more: Fisher's exact test, both sides."""
     both = broken + of_broken
     least, most = max(0, both - of_runs), min(both, runs)
     counts = np.arange(least, most)
@@ -83,7 +83,7 @@ def chance_of_shares(broken: int, runs: int, of_broken: int, of_runs: int) -> fl
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """What was measured in each stretch of time: samples with the stretch they fell into, of `count` stretches."""
+    """Samples by stretch of time: each with the number of the stretch that it fell into, of `count` stretches."""
 
     values: Floats
     stretch: Ints

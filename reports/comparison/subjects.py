@@ -1,4 +1,4 @@
-"""What is compared: each recorded run with its account, the facts that tell it from others, and its figures."""
+"""The subjects of a comparison: recorded runs, each with its account, its distinguishing facts, and its figures."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def _facts(runs: pa.Table, results: Results) -> dict[str, str]:
 
 
 def _unserved(results: Results) -> dict[str, Share]:
-    """How many of the clients that asked were never granted the lock. The figures of waits leave them out."""
+    """The number of clients that asked and were never granted the lock. The figures of waits leave them out."""
     if results.speed is None:
         return {}
     asked, served = results.speed.clients_asked, results.speed.clients_served

@@ -34,7 +34,7 @@ def told(row: Row, cell: Cell) -> str:
 
 
 def difference(row: Row, cell: Cell) -> str:
-    """How far a cell is from the reference, or that the difference may be chance."""
+    """The difference of a cell from the reference, or the note that it may be chance."""
     if cell.apart == "unlike":
         return ""
     if cell.apart in ("reference", "unknown"):
@@ -56,7 +56,7 @@ def difference(row: Row, cell: Cell) -> str:
 
 
 def heading(comparison: Comparison) -> list[str]:
-    """What each subject is called: by the facts in which they differ, or by number where they are alike."""
+    """The heading of each subject: the facts in which the subjects differ, or a number where they are alike."""
     names = []
     for number, column in enumerate(comparison.columns, 1):
         facts = [
@@ -69,7 +69,7 @@ def heading(comparison: Comparison) -> list[str]:
 
 
 def notices(comparison: Comparison) -> list[str]:
-    """What a reader must know before a difference is put down to the lock or the store: warnings, then the facts."""
+    """The notices before a difference is put down to the lock or the store: warnings, then the facts."""
     told_of = []
     if comparison.unlike:
         which = ", ".join(str(place + 1) for place in comparison.unlike)

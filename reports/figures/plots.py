@@ -78,12 +78,12 @@ _ANSWERS = {
 
 
 def _answer(row: Quantiles) -> str:
-    """How the call or request ended, in words."""
+    """The ending of the call or request, in words."""
     return _ANSWERS.get(row.outcome, "failed") if row.measure == "wait" else row.outcome.replace("_", " ")
 
 
 def _label(row: Quantiles, rows: Sequence[Quantiles]) -> str:
-    """What tells this series from the others: its operation, its outcome, its cell, as far as they differ."""
+    """The label of a series: its operation, its outcome and its cell, as far as the series differ in them."""
     shown = {"op": row.op.replace("_", " "), "outcome": _answer(row), "cell": row.cell}
     parts = [said for name, said in shown.items() if said and len({getattr(other, name) for other in rows}) > 1]
     return short(" · ".join(parts) or row.cell or row.measure, LABEL_MAX)

@@ -1,4 +1,4 @@
-"""How every plot looks, and how it becomes bytes.
+"""The style of every plot, and its conversion to bytes.
 
 Colours are those of Okabe and Ito, told apart with any colour vision; the
 vermilion is kept for violations and limits and never stands alone: a hatch, a

@@ -1,1 +1,1 @@
-"""What a verdict looks like outside: `results.json`, JUnit, GitHub annotations."""
+"""The formats of a verdict: `results.json`, JUnit, GitHub annotations."""

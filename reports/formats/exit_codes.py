@@ -69,7 +69,7 @@ def code_of(results: Sequence[Results], allowed: Sequence[int] = ()) -> int:
 
 
 def gate(allowed: Collection[int]) -> dict[str, bool]:
-    """What JUnit and annotations must know of `--allow-exit`, as their keyword arguments."""
+    """The meaning of `--allow-exit` for JUnit and annotations, as their keyword arguments."""
     return {
         "allow_inconclusive": INCONCLUSIVE in allowed,
         "allow_not_live": NOT_LIVE in allowed,

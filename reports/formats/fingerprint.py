@@ -50,7 +50,7 @@ def title(found: Fingerprint) -> str:
 
 
 def sentences(clause: ClauseAnswer) -> list[str]:
-    """What is to be told of one clause, the worst first."""
+    """The sentences about one clause, the worst first."""
     told = [*clause.unsafe, *clause.not_answered, *clause.deviations, *clause.unsupported]
     if clause.facts.get("versions_repeat"):
         told.append("versions repeat with the bytes, as hashes of contents do: every record needs a fresh nonce")
@@ -58,7 +58,7 @@ def sentences(clause: ClauseAnswer) -> list[str]:
 
 
 def rate(clause: ClauseAnswer) -> str:
-    """How sure a race makes: `0 of 300 rounds: at most 1.0 %`; "" for no race."""
+    """The bound that a race gives: `0 of 300 rounds: at most 1.0 %`; "" for no race."""
     raced = clause.rate
     if raced is None or not raced.rounds:
         return ""
@@ -111,12 +111,12 @@ def quantiles(seen: Latency) -> list[str]:
 
 
 def requests(seen: Fingerprint | Latency) -> str:
-    """How many there were, for people."""
+    """The number of requests, for people."""
     return counted(seen.requests, "request")
 
 
 def residue_lines(found: Fingerprint) -> list[str]:
-    """What the probe could not remove, and what it found of others."""
+    """The objects that the probe could not remove, and those of other probes that it found."""
     residue = found.residue
     lines = []
     if residue.left or residue.reason:

@@ -175,7 +175,7 @@ class Quantiles(_Part):
 
 
 class OutcomeCount(_Part):
-    """How often a call or a request of one operation ended with this outcome."""
+    """The number of calls or requests of one operation that ended with this outcome."""
 
     cell: str
     kind: str
@@ -247,7 +247,7 @@ class AnswerCount(_Part):
 
 
 class StoreAnswers(_Part):
-    """What the store of one real run answered. Instants from the run's begin.
+    """The answers of one real run's store. Instants count from the run's begin.
 
     Source: `reports.checks.facts.surroundings.store_answers`.
 
@@ -283,7 +283,7 @@ class ClientSpeed(_Part):
 
 
 class Speed(_Part):
-    """How fast and how fair a lock was in a real run (`reports.checks.measures.speed`). None where it is unknown.
+    """The speed and the fairness of a lock in a real run (`reports.checks.measures.speed`). None where it is unknown.
 
     cut_short: calls that were not granted by the end of the run, and whose clients would have waited on.
     Rates are per `answered_ns`, the run's time without the silences of its store. The four shares add up to one.
@@ -417,7 +417,7 @@ class Results(_Part):
     def standing(
         self, *, allow_inconclusive: bool = False, allow_not_live: bool = False, allow_store_lost: bool = False
     ) -> Standing:
-        """What every gate makes of this: `violated` and `inconclusive` stop it, `allowed` and `held` do not.
+        """The standing of this verdict at a gate: `violated` and `inconclusive` stop it, `allowed` and `held` do not.
 
         allow_inconclusive, allow_not_live, allow_store_lost: the caller takes exit codes 3, 4 and 5 for a pass. Code 5
         stands for what is undecided because the store was lost. A broken safety clause always stops.
@@ -432,7 +432,7 @@ class Results(_Part):
 
     @property
     def endings_line(self) -> str:
-        """How grants ended and the longest gap, in one line; empty where nothing was granted."""
+        """The endings of grants and the longest gap, in one line; empty if nothing was granted."""
         ended = [f"{count:,} {name}" for name, count in self.endings.items() if name != "held"]
         held = self.endings.get("held", 0)
         told = [f"grants ended: {', '.join(ended)}"] if ended else []
@@ -514,7 +514,7 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
 
 
 def troubles(reach: Mapping[str, tuple[int, int]]) -> list[str]:
-    """What no clause forbids and a reader must know: grants that were lost under their holders, calls that raised."""
+    """Troubles that no clause forbids: grants that were lost under their holders, calls that raised."""
     found = []
     for situation, noun, words in (
         ("lost_at_work", "tenure", "lost while the holder worked"),

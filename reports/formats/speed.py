@@ -83,7 +83,7 @@ def client_table(speed: Speed) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
 
 
 def answers_table(answers: Sequence[StoreAnswers]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """What the store of each real run answered, a row for each stretch of time."""
+    """The answers of each real run's store, a row for each stretch of time."""
     rows = [
         (f"{one.run}", seconds(part.begin_ns), seconds(part.end_ns), f"{part.requests:,}", f"{part.unanswered:,}",
          f"{100 * part.unanswered / part.requests:.1f} %" if part.requests else "–", f"{part.refused:,}")

@@ -55,7 +55,7 @@ def page_text(sections: Sequence[Section], *, title: str) -> str:
 
 
 def presentable(value: object) -> object:
-    """What every expression of the template goes through: no text is endless or carries control characters."""
+    """The filter for every expression of the template: no text is endless or carries control characters."""
     return printable(value, TEXT_MAX) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -1,4 +1,4 @@
-"""What a page shows of one `Results`: everything worded, bounded and counted before a template sees it."""
+"""The sections of a page for one `Results`: everything worded, bounded and counted before a template sees it."""
 
 from __future__ import annotations
 

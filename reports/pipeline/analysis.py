@@ -103,7 +103,7 @@ def analyse_each(
 
 
 def _bytes(sources: Sequence[Source]) -> int:
-    """How much there is to read."""
+    """The number of bytes to read."""
     paths = [
         path
         for source in sources
@@ -219,7 +219,7 @@ class _Analysis:
         return events, runs
 
     def _set_aside(self, records: Records, judged: DataFrame) -> None:
-        """What the judge says of the records themselves: damaged runs are counted as that and nowhere else."""
+        """The account of damaged records: damaged runs are counted as such and nowhere else."""
         from reports.pipeline.verdicts import unpacked
 
         unfit = unpacked(judged, "records").where(f"state <> '{WHOLE}'").collect()

@@ -50,7 +50,7 @@ def ordered(rows: Iterable[dict[str, Any]], *names: str) -> list[dict[str, Any]]
 
 
 def verdict_counts() -> dict[str, str]:
-    """How the clauses fared, which situations came about, which distinct failures there are.
+    """The counts behind a verdict: clauses broken, situations that came about, distinct failures.
 
     Needs the views `verdicts`, `classes`, `reach`, `answers`, `speeds`, `endings` and `cells`.
     """

@@ -1,4 +1,4 @@
-"""How long things took: waits, holds, hand-offs and requests, in Spark SQL.
+"""Latencies: the lengths of waits, holds, hand-offs and requests, in Spark SQL.
 
 A *sample* is one duration with what it measures. All quantiles are exact and
 all come from one aggregation, on a grid fine enough to draw a percentile
@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockref.history import CUT_SHORT
-from reports.checks.told import CUT_SHORT_WORD
+from reports.checks.witness_rows import CUT_SHORT_WORD
 from reports.record_rules import RUN_MAX
 
 if TYPE_CHECKING:

@@ -205,7 +205,7 @@ def _lines(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def _typed_lines(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """What `_lines` makes of a batch of lines, in a worker of Spark."""
+    """The typed rows for `_lines` of a batch of lines, in a worker of Spark."""
     types = {column.name: pa.int64() if column.is_integer else pa.string() for column in COLUMNS}
     types |= {"_line": pa.string(), "problem": pa.string()}
     for batch in batches:

@@ -82,7 +82,7 @@ class FailureRow:
 
 @dataclass
 class Facts:
-    """What was counted. Keys of `events` and `rejects` are source indexes (and reasons).
+    """The counts of an analysis. Keys of `events` and `rejects` are source indexes (and reasons).
 
     counts: what the verdict is made of. damaged: runs that lost a record; they are not judged.
     """

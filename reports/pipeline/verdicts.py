@@ -31,7 +31,7 @@ EVENTS_PER_GROUP = 300_000
 
 
 def group_count(*, events: int, runs: int, cores: int) -> int:
-    """How many groups to deal runs into: as many as the events ask for, at least one a core, at most one a run."""
+    """The number of groups to deal runs into: by the number of events, at least one per core, at most one per run."""
     return max(1, min(runs, max(cores, -(-events // EVENTS_PER_GROUP))))
 
 

@@ -66,7 +66,7 @@ def _missing_packages() -> list[str]:
 
 
 def engine_address() -> str:
-    """Where the Docker engine is asked for: DOCKER_HOST, the context of `docker context use`, or the usual socket."""
+    """The address of the Docker engine: DOCKER_HOST, the context of `docker context use`, or the usual socket."""
     try:
         from testcontainers.core.docker_client import get_docker_host
     except ModuleNotFoundError:

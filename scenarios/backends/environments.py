@@ -1,4 +1,4 @@
-"""Where the program of a server or a peer comes from: one environment for each, built once.
+"""The environments of servers' and peers' programs: one for each, built once.
 
 Their pins collide with each other and with ours, so none of them is in
 our own environment. What goes in is listed with digests in `locks/` (see

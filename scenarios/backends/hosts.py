@@ -1,4 +1,4 @@
-"""Where a run finds a service of each kind: the half of `lockref.services.SERVICES` that knows servers.
+"""The hosts of services in real runs: the half of `lockref.services.SERVICES` that knows servers.
 
 Their names are those of servers that are started on this machine.
 
@@ -123,7 +123,7 @@ HOSTS: Final[dict[str, Host]] = {
 
 
 def host_of(kind: str) -> Host:
-    """How a run gets a service of this kind."""
+    """The host from which a run gets a service of this kind."""
     return HOSTS.get(kind, ELSEWHERE)
 
 
@@ -170,7 +170,7 @@ def _is_store(name_or_uri: str) -> bool:
 
 
 def _own_kind(name_or_uri: str) -> str:
-    """What stands at an address, or what a server of ours is started for first."""
+    """The kind of service at an address, or the first kind that a server of ours is started for."""
     if ":" in name_or_uri:
         return cloud_of(parse_store_uri(name_or_uri)).service
     return next(kind for kind, host in HOSTS.items() if name_or_uri in host.servers)

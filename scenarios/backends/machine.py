@@ -1,4 +1,7 @@
-"""What this machine has, and what each absence disables. Nothing is started, installed, or contacted over a network."""
+"""The equipment of this machine, and what each absence disables.
+
+Nothing is started, installed, or contacted over a network.
+"""
 
 from __future__ import annotations
 

@@ -68,12 +68,12 @@ class Native(Packages):
 
     @property
     def needs(self) -> str:
-        """What a machine must have to run it."""
+        """The requirements of this program to the machine."""
         return f"Python {self.python_min[0]}.{self.python_min[1]} or later"
 
     @property
     def install(self) -> str:
-        """How it is installed, for people."""
+        """The way of installing this program, for people."""
         return f"pip install {' '.join(repr(each) for each in self.requirements)}"
 
 
@@ -92,12 +92,12 @@ class NodeNative:
 
     @property
     def needs(self) -> str:
-        """What a machine must have to run it."""
+        """The requirements of this program to the machine."""
         return f"Node {self.node_min[0]} or later with npm"
 
     @property
     def install(self) -> str:
-        """How it is installed, for people."""
+        """The way of installing this program, for people."""
         return f"npm install {' '.join(self.requirements)}"
 
 
@@ -147,13 +147,13 @@ class Backend:
 
     @property
     def needs(self) -> str:
-        """What a machine must have."""
+        """The requirements to the machine."""
         least = self.natives[-1].needs
         return f"{least}; {' or '.join(self.platforms)}" if self.platforms else least
 
     @property
     def install(self) -> str:
-        """How it is installed, for people; `start_backend` does it by itself on first use."""
+        """The way of installing the server, for people; `start_backend` installs it on first use."""
         return self.natives[0].install
 
     @property

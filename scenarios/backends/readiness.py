@@ -19,7 +19,7 @@ from lockref.clouds.uri import CLOUDS, create_container, open_store, parse_store
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from lockref.stores.address import StoreAddress
-from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.measured import Measurements
 from lockref.stores.probe.selftest import ensure_usable
 from scenarios.backends.pins import LOOPBACK, Backend
 from scenarios.backends.server_process import RestartableServer
@@ -51,12 +51,12 @@ class RunningBackend:
     server: RestartableServer | None = None
     log_path: Path | None = None
     ready_s: float = 0.0
-    measured: Measured | None = None
+    measured: Measurements | None = None
     bucket_uri: str = ""
     notices: tuple[str, ...] = ()
 
 
-class Watched(Protocol):
+class ReadyingServer(Protocol):
     """The face of a server that the readiness loop needs, wherever the server runs."""
 
     @property
@@ -85,7 +85,7 @@ def store_uri(address: StoreAddress) -> str:
 
 
 def await_ready(
-    server: Watched,
+    server: ReadyingServer,
     address: StoreAddress,
     *,
     timeout_s: float,

@@ -19,7 +19,7 @@ from lockref.errors import CapabilityMissing, ConfigError, did_you_mean
 from lockref.runtime import NS_PER_S
 from lockref.stores.address import StoreAddress
 from lockref.stores.probe import selftest
-from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.measured import Measurements
 from lockref.temporary_folders import owned_folder
 from scenarios.backends.docker import started_container
 from scenarios.backends.environments import choose_native, ensure_environment
@@ -189,7 +189,7 @@ def started_ensemble(name: str, *, via: str) -> AbstractContextManager[ZooKeeper
     return contained_zookeeper()
 
 
-def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measured:
+def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measurements:
     """Measure somebody's store, with small objects below `lockref-doctor/`, which are removed. It takes some seconds.
 
     Errors: ConfigError for a bad URI and for a table with another key; BackendUnavailable if the store does not answer.

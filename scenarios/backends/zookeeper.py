@@ -84,7 +84,7 @@ class ZooKeeperServers:
 
     @property
     def folder(self) -> Path:
-        """What the servers keep; it goes with them."""
+        """The folder of the servers' data; it is removed with the servers."""
         return self._members[0].folder.parent
 
     @property

@@ -1,1 +1,1 @@
-"""What a scenario file means: its model, its units, its faults, its expectations."""
+"""The meaning of a scenario file: its model, its units, its faults, its expectations."""

@@ -1,26 +1,26 @@
-"""What one client is to do, drawn from a scenario for one seed."""
+"""The profile of one client: its work, drawn from a scenario for one seed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scenarios.definition.units import Drawn
+from scenarios.definition.units import DrawnNumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProfile:
-    """What one client does; see `scenarios.definition.schema.Work`. Durations in nanoseconds.
+    """The work of one client; see `scenarios.definition.schema.Work`. Durations in nanoseconds.
 
     last_start_ns: on the client's monotonic clock, counted from its first
         moment: no cycle begins later, and no wait lasts longer.
     refused_threads: how many threads its lock is denied before it gets one.
     """
 
-    start: Drawn
-    cycles: Drawn
-    think: Drawn
-    hold: Drawn
-    writes: Drawn
-    wait: Drawn
+    start: DrawnNumber
+    cycles: DrawnNumber
+    think: DrawnNumber
+    hold: DrawnNumber
+    writes: DrawnNumber
+    wait: DrawnNumber
     last_start_ns: int
     refused_threads: int = 0

@@ -19,7 +19,7 @@ from scenarios.definition.client_profile import ClientProfile
 from scenarios.definition.faults import rates_of
 from scenarios.definition.mixture import Mixture
 from scenarios.definition.schema import Lock, Scenario, Work
-from scenarios.definition.units import Drawn
+from scenarios.definition.units import DrawnNumber
 from sim.kernel.streams import stream
 
 
@@ -31,7 +31,7 @@ class Draws:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def __call__(self, drawn: Drawn, place: str) -> int:
+    def __call__(self, drawn: DrawnNumber, place: str) -> int:
         if drawn.is_constant:
             return drawn.choices[0]
         return drawn.draw(stream(self._seed, f"scenario/{place}"))
@@ -53,7 +53,7 @@ class DrawnScenario:
     heal_at_ns: int | None
 
     def lock_settings(self, lock: Lock, *, key: str) -> LockSettings:
-        """What the provider is told. key: of the lock, in a simulation the default one of its kind."""
+        """The settings that the provider gets. key: of the lock, in a simulation the default one of its kind."""
         return LockSettings(
             key=key,
             validity_ns=self.validity_ns,
@@ -99,7 +99,7 @@ class DrawnScenario:
         }
 
     def _unsafe(self, lock: Lock) -> str | None:
-        """What RFC-91 forbids about this timing, for whoever reads the verdict; None if nothing."""
+        """The rule of RFC-91 that this timing breaks, for the reader of the verdict; None if it breaks none."""
         margin_ms = decimal(lock.options.get("margin_ms", ""))
         faults = timing_faults(
             validity_ns=self.validity_ns,

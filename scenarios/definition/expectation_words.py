@@ -1,4 +1,4 @@
-"""What a scenario expects of each build, in words, as a listing of scenarios shows it."""
+"""The expectations of a scenario for each build, in the words of a listing of scenarios."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from scenarios.definition.schema import Scenario
 
 
 def surprises(scenario: Scenario, provider: str, counts: Counts) -> Iterator[str]:
-    """Where the batch differs from what the scenario expects of this build; nothing if it expects nothing.
+    """The differences between the batch and the scenario's expectation of this build; empty if it expects nothing.
 
     counts: of the batch's runs, all of this scenario and this provider.
     """

@@ -29,7 +29,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model,
 from pydantic.fields import FieldInfo
 
 from lockref.errors import shown
-from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift
+from scenarios.definition.units import Count, DrawnNumber, Duration, Probability, Rate, Shift
 from sim.faults.fault import Fault, RequestFault, Trigger
 from sim.faults.plan import FAULT_TYPES
 from sim.faults.quantities import Quantity, fields_holding, in_file, quantity_of
@@ -67,7 +67,7 @@ class Model(BaseModel):
 
 
 class WrittenFault(Model):
-    """What all faults of a file share. `id` is optional: without one a fault is called after its kind and place."""
+    """The base of all faults in a file. `id` is optional: a fault without one is named after its kind and place."""
 
     fault_type: ClassVar[type[Fault]]
     if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _bounded(written: Any, declared: FieldInfo) -> Any:
     unit = {Quantity.RATE: "ppm", Quantity.COUNT: ""}.get(quantity_of(declared) or Quantity.COUNT, "ns")
 
     def check(value: object) -> object:
-        if isinstance(value, Drawn):
+        if isinstance(value, DrawnNumber):
             if least is not None and value.least < least:
                 raise ValueError(f"is {shown(value.text)}; expected at least {least}{unit}")
             if most is not None and value.most > most:
@@ -243,8 +243,8 @@ if TYPE_CHECKING:
         """A place in a client's life, as files write it."""
 
         client: str
-        after: Drawn | None
-        before: Drawn | None
+        after: DrawnNumber | None
+        before: DrawnNumber | None
 
 else:
     When = _when()

@@ -12,7 +12,7 @@ from typing import Any
 from scenarios.definition.draw import DrawnScenario, Draws
 from scenarios.definition.faults import plan_entry, quantities_of
 from scenarios.definition.schema import Scenario
-from scenarios.definition.units import Drawn
+from scenarios.definition.units import DrawnNumber
 from sim.faults.drawing import ENVELOPE_KINDS, Shape
 from sim.faults.fault import Fault
 from sim.faults.generators import swarm_faults
@@ -25,7 +25,9 @@ def is_same_for_all_seeds(scenario: Scenario) -> bool:
     quantities: list[Any] = [scenario.heal_at, *scenario.clock.drift.values(), *scenario.clock.offset.values()]
     for fault in scenario.faults:
         quantities += quantities_of(fault)
-    return scenario.swarm is None and all(not isinstance(value, Drawn) or value.is_constant for value in quantities)
+    return scenario.swarm is None and all(
+        not isinstance(value, DrawnNumber) or value.is_constant for value in quantities
+    )
 
 
 def written_faults(scenario: Scenario, draw: Draws) -> list[Fault]:
@@ -65,7 +67,10 @@ def draw_plan(scenario: Scenario, drawn: DrawnScenario, seed: int) -> FaultPlan:
 
 
 def _shape(scenario: Scenario, drawn: DrawnScenario) -> Shape:
-    """What a swarm's plan must fit. Bounded unless the scenario says otherwise: a correct lock must survive it."""
+    """The shape of a swarm's plans.
+
+    It is bounded unless the scenario says otherwise: a correct lock must survive them.
+    """
     assert scenario.swarm is not None, "only a swarm has a shape"
     return Shape(
         clients=scenario.client_names,

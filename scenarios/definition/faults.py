@@ -16,12 +16,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from scenarios.definition.fault_forms import Model, WrittenFault, python_name, texts_of, written_name
-from scenarios.definition.units import Drawn, constant
+from scenarios.definition.units import DrawnNumber, constant
 from sim.faults.fault import Trigger
 from sim.faults.plan import FAULT_TYPES
 from sim.faults.quantities import Quantity, fields_holding, quantity_of
 
-Draw = Callable[[Drawn, str], int]
+Draw = Callable[[DrawnNumber, str], int]
 """(quantity, place in the file) -> the number that the seed gives it."""
 
 FAULT_KINDS: tuple[str, ...] = tuple(FAULT_TYPES)
@@ -45,16 +45,16 @@ def named_in(fault: WrittenFault) -> Iterator[tuple[tuple[str | int, ...], str, 
                 yield (field, place, seat), member, Quantity.MEMBERS
 
 
-def quantities_of(fault: WrittenFault) -> Iterator[Drawn]:
+def quantities_of(fault: WrittenFault) -> Iterator[DrawnNumber]:
     """Everything in a fault that a seed may draw."""
     for model in (fault, fault.when):
         if model is not None:
-            yield from (value for _, value in model if isinstance(value, Drawn))
+            yield from (value for _, value in model if isinstance(value, DrawnNumber))
     for field in fields_holding(fault.fault_type, Quantity.BYTES):
         yield _choice_of(getattr(fault, field))
 
 
-def rates_of(fault: WrittenFault) -> list[Drawn]:
+def rates_of(fault: WrittenFault) -> list[DrawnNumber]:
     """The rate errors that a fault gives a clock; where a file leaves one out, the plan's."""
     fields = fault.fault_type.model_fields
     return [
@@ -81,7 +81,7 @@ def _plan_fields(written: Model, stored: type[BaseModel], place: str, draw: Draw
         value = getattr(written, python_name(field))
         if value is None:
             continue
-        if isinstance(value, Drawn):
+        if isinstance(value, DrawnNumber):
             value = draw(value, f"{place}.{word}")
         elif quantity_of(info) is Quantity.BYTES:
             choice = draw(_choice_of(value), f"{place}.{word}")
@@ -92,6 +92,6 @@ def _plan_fields(written: Model, stored: type[BaseModel], place: str, draw: Draw
     return entry
 
 
-def _choice_of(text: str | list[str]) -> Drawn:
+def _choice_of(text: str | list[str]) -> DrawnNumber:
     """Which of several texts: a position that a seed draws."""
-    return Drawn("", tuple(range(len(texts_of(text)))))
+    return DrawnNumber("", tuple(range(len(texts_of(text)))))

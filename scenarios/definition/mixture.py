@@ -108,7 +108,7 @@ class Mixture:
 
 
 def node_options(workload: Workload, key: str, declared: DeclaredNode) -> dict[str, str]:
-    """What the program of a node is told: the names of the locks where there are several, and what is declared.
+    """The options for the program of a node: the names of the locks if there are several, and the declared options.
 
     key: of the first lock.
     """

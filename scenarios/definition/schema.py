@@ -1,4 +1,4 @@
-"""What a scenario may say: the model behind `scenarios/catalogue/*.yaml`.
+"""The schema of a scenario: the model behind `scenarios/catalogue/*.yaml`.
 
 A scenario describes clients, their lock, store, network, clocks and work, what
 goes wrong, and what each build is expected to make of it. It does not say in
@@ -30,7 +30,7 @@ from reports.checks.spec import CLAUSES, Verdict
 from reports.checks.thresholds.limits import MEASURES, NEED_DETAIL, STATISTICS, measures_of, parse_threshold
 from scenarios.definition.fault_forms import ClientName, FaultSpec, Model
 from scenarios.definition.faults import FAULT_KINDS
-from scenarios.definition.units import Count, Drawn, Duration, Probability, Rate, Shift, constant
+from scenarios.definition.units import Count, DrawnNumber, Duration, Probability, Rate, Shift, constant
 from sim.services.kinds import SIMULATED, make_service
 from sim.services.service import Service
 
@@ -65,7 +65,7 @@ Scale = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
 class Floor(Model):
-    """How often a situation must come about in a run, by the size of the run.
+    """The least number of times that a situation must come about in a run, by the size of the run.
 
     per_client: times its clients. per_second: times its duration; the smaller
     of the two counts. least, most: bounds of that, whatever the run's size.
@@ -208,9 +208,9 @@ NodeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 
 
 class Network(Model):
-    """How messages travel. `latency` is one way; a range is drawn for each message, not once per seed."""
+    """The network of a scenario. `latency` is one way; a range is drawn for each message, not once per seed."""
 
-    latency: Duration = Drawn("1ms..5ms", (), 1_000_000, 5_000_000)
+    latency: Duration = DrawnNumber("1ms..5ms", (), 1_000_000, 5_000_000)
     loss: Probability = 0.0
     duplication: Probability = 0.0
 
@@ -223,7 +223,7 @@ class Clock(Model):
 
 
 class Work(Model):
-    """What one client does; a range is drawn anew in each cycle.
+    """The work of one client; a range is drawn anew in each cycle.
 
     start: before the first cycle. think: before each lock call. hold: the time
     in the critical section, spread over `writes` protected writes. wait: the
@@ -241,7 +241,7 @@ class Work(Model):
 
 
 class Workload(Model):
-    """What clients do with the lock, and how they live.
+    """The use that clients make of the lock, and their life.
 
     kind: the protected resource: `list` and `counter` trust the lock alone,
     `register` and `log` check what they are told (see scenarios/workloads).
@@ -279,7 +279,7 @@ class Workload(Model):
     asks: Literal["guard", "token", "both", "nothing"] = "guard"
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
-    think: Duration = Drawn("0s..500ms", (), 0, 500_000_000)
+    think: Duration = DrawnNumber("0s..500ms", (), 0, 500_000_000)
     hold: Duration = constant(NS_PER_UNIT["s"], "1s")
     writes: Count = constant(2)
     wait: Duration = constant(30 * NS_PER_UNIT["s"], "30s")
@@ -335,7 +335,7 @@ class Swarm(Model):
 
 
 class Envelope(Model):
-    """What the lock is promised: beyond it, S3 and S5 may break and the lock is not at fault.
+    """The envelope that the lock is promised: beyond it, S3 and S5 may break and the lock is not at fault.
 
     offset: largest wall offset between two processes. drift: largest rate error.
     A swarm stays within them.
@@ -448,12 +448,12 @@ class Scenario(Model):
         )
 
     def demanded_of(self, spec: ProviderSpec, *, clients: int, duration_ns: int) -> list[str]:
-        """What a run of this lock, of so many clients and such a length, must show, as the runs table says it."""
+        """The demands on a run of this lock, with so many clients and of such a length, as the runs table says them."""
         least, unasked = self.demanded(clients=clients, duration_ns=duration_ns), self.unasked_of(spec)
         return [demand_text(situation, count) for situation, count in least.items() if situation not in unasked]
 
     def demanded(self, *, clients: int, duration_ns: int) -> dict[str, int]:
-        """How often each situation must come about at least in a run of so many clients and such a length.
+        """The least number of times for each situation in a run with so many clients and of such a length.
 
         A situation that is named twice must come about as often as it is asked for most. Where clients ask for fencing
         tokens, one must have been given.

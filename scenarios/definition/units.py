@@ -32,7 +32,7 @@ class Chooser(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnNumber:
     """A whole number that a seed draws: one of `choices`, or between `low` and `high` where there are none."""
 
     text: str
@@ -58,8 +58,8 @@ class Drawn:
         return stream.randint(self.low, self.high)
 
 
-def constant(value: int, text: str = "") -> Drawn:
-    return Drawn(text or str(value), (value,))
+def constant(value: int, text: str = "") -> DrawnNumber:
+    return DrawnNumber(text or str(value), (value,))
 
 
 def rate_ppm(text: object) -> int:
@@ -102,17 +102,17 @@ def probability(text: object) -> float:
     return value
 
 
-def _drawn(one: Callable[[object], int], least: int | None) -> Callable[[object], Drawn]:
-    def parse(value: object) -> Drawn:
-        if isinstance(value, Drawn):
+def _drawn(one: Callable[[object], int], least: int | None) -> Callable[[object], DrawnNumber]:
+    def parse(value: object) -> DrawnNumber:
+        if isinstance(value, DrawnNumber):
             return value
         if isinstance(value, list):
             if not 1 <= len(value) <= CHOICES_MAX:
                 raise ValueError(f"has {len(value)} choices; expected 1 to {CHOICES_MAX}")
-            drawn = Drawn(f"[{', '.join(str(item) for item in value)}]", tuple(one(item) for item in value))
+            drawn = DrawnNumber(f"[{', '.join(str(item) for item in value)}]", tuple(one(item) for item in value))
         elif isinstance(value, str) and ".." in value:
             low, _, high = value.partition("..")
-            drawn = Drawn(value, (), one(low), one(high))
+            drawn = DrawnNumber(value, (), one(low), one(high))
             if drawn.low > drawn.high:
                 raise ValueError(f"is {shown(value)}; a range goes from the smaller to the larger")
         else:
@@ -129,7 +129,7 @@ def _schema(example: str, pattern: str) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "maxItems": CHOICES_MAX}]})
 
 
-def _as_written(drawn: Drawn) -> str | list[str]:
+def _as_written(drawn: DrawnNumber) -> str | list[str]:
     return drawn.text[1:-1].split(", ") if drawn.text.startswith("[") else drawn.text
 
 
@@ -137,7 +137,7 @@ _AS_TEXT = PlainSerializer(_as_written, return_type=str | list[str])
 _NUMBER = r"[+-]?[0-9.]+\s*"
 
 Duration = Annotated[
-    Drawn,
+    DrawnNumber,
     BeforeValidator(_drawn(duration_ns, 0)),
     _AS_TEXT,
     _schema("10s", rf"^{_NUMBER}(ns|us|µs|ms|s|m|h)(\.\.{_NUMBER}(ns|us|µs|ms|s|m|h))?$|^0$"),
@@ -145,7 +145,7 @@ Duration = Annotated[
 """Nanoseconds, not negative."""
 
 Shift = Annotated[
-    Drawn,
+    DrawnNumber,
     BeforeValidator(_drawn(duration_ns, None)),
     _AS_TEXT,
     _schema("-1.5s", rf"^{_NUMBER}(ns|us|µs|ms|s|m|h)(\.\.{_NUMBER}(ns|us|µs|ms|s|m|h))?$|^0$"),
@@ -153,12 +153,12 @@ Shift = Annotated[
 """Nanoseconds of either sign: an offset or a step of a clock."""
 
 Rate = Annotated[
-    Drawn, BeforeValidator(_drawn(rate_ppm, None)), _AS_TEXT, _schema("200ppm", rf"^{_NUMBER}(ppm|%)(\.\..*)?$")
+    DrawnNumber, BeforeValidator(_drawn(rate_ppm, None)), _AS_TEXT, _schema("200ppm", rf"^{_NUMBER}(ppm|%)(\.\..*)?$")
 ]
 """Parts per million of either sign."""
 
 Count = Annotated[
-    Drawn,
+    DrawnNumber,
     BeforeValidator(_drawn(count, 0)),
     _AS_TEXT,
     WithJsonSchema(

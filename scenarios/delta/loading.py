@@ -1,4 +1,4 @@
-"""How many objects a writer reads before it may write the next version of a Delta table.
+"""The number of objects that a writer reads before it may write the next version of a Delta table.
 
 Source: the post "Concurrency limitations for Delta Lake on AWS", "Curse of stale table state". LIST requests and the
 read that misses `_last_checkpoint` before the first checkpoint are not counted.

@@ -1,4 +1,4 @@
-"""How long the holders of a recorded run had their lock: commit times for a plan, measured instead of assumed."""
+"""The holding times of a recorded run: commit times for a plan, measured instead of assumed."""
 
 from __future__ import annotations
 

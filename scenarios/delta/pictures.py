@@ -1,4 +1,4 @@
-"""What the post's pictures show, computed: series of points for each of them. Nothing is drawn here."""
+"""The data of the post's pictures, computed: series of points for each picture. Nothing is drawn here."""
 
 from __future__ import annotations
 

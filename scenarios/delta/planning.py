@@ -1,4 +1,4 @@
-"""How many writers? One simulation per number of writers, what each costs, and what follows from it."""
+"""The number of writers: one simulation for each number, its cost, and the advice that follows."""
 
 from __future__ import annotations
 

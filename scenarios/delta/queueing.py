@@ -105,7 +105,7 @@ class Commit:
 
     @property
     def age_ns(self) -> int:
-        """What a deadline is compared with: from the queue to the committed version."""
+        """The age that a deadline is compared with: from the queue to the committed version."""
         return self.ended_ns - self.taken_ns
 
 
@@ -116,7 +116,7 @@ class Unfinished:
     writer: int
     table: str
     age_ns: int
-    """From the queue to the end of the run: what a deadline is compared with."""
+    """The age that a deadline is compared with: from the queue to the end of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,10 @@ class _Simulation:
         )
 
     def _never_served(self, now_ns: int) -> int:
-        """How many writers came to nothing. The waits that the end of the run cut count as droughts, too."""
+        """The number of writers that committed nothing.
+
+        The waits that the end of the run cut count as droughts, too.
+        """
         in_vain = set(self._dry_ns)
         for writer, work in self._in_hand.items():
             if writer in self._blocked or work.attempts > 1:

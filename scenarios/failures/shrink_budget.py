@@ -38,14 +38,14 @@ class ShrinkBudget:
         return self.limit_ns is not None and self.spent_ns >= self.limit_ns
 
     @property
-    def told_limit(self) -> str:
+    def limit_text(self) -> str:
         """The limit in words; empty where there is none."""
         return "" if self.limit_ns is None else plain_duration(self.limit_ns)
 
     @property
     def why_no_more(self) -> str:
         """Why no further run of a shrinking may begin, in words."""
-        return f"the {self.told_limit} of --shrink-for were spent" if self.limit_ns else "--shrink-for gives it no time"
+        return f"the {self.limit_text} of --shrink-for were spent" if self.limit_ns else "--shrink-for gives it no time"
 
     def shrunk_before(self, finding: Finding) -> str:
         """The id of the failure of the same kind that was shrunk in this command; empty if none was."""

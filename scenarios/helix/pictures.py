@@ -1,4 +1,4 @@
-"""What the pictures of rebalancing show: values for each rule and each size, and the table behind them."""
+"""The data of the pictures of rebalancing: values for each rule and each size, and the table behind them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import StateModel
 from lockref.runtime import NS_PER_S, Runtime, ThreadRuntime
 from lockref.words import Outcome
-from reports.checks.facts.surroundings.host import NOTICED_NS, told_late
+from reports.checks.facts.surroundings.host import NOTICED_NS, lateness_text
 from scenarios.worlds.host_watch import HostWatch
 
 CONTROLLER: Final = "controller"
@@ -44,7 +44,7 @@ _UNDECIDED: Final = (AlarmKind.REBALANCER_FAILED, AlarmKind.NOTHING_ASSIGNED)
 
 
 class Change(StrEnum):
-    """What happens before a phase.
+    """The change before a phase.
 
     START: every listed instance. LEAVE: the first one stops. RETURN: it comes back. NONE: all stop, then all come back.
     FOURTH: an instance joins that the file does not list.
@@ -99,7 +99,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ProgressCallbacks:
     """Callbacks for the progress of a program. say: with a line for people. seen: with every pass of the controller."""
 
     say: Callable[[str], None]
@@ -119,7 +119,7 @@ class ClusterProgram:
         hosts: str,
         cluster: Cluster,
         *,
-        told: Told,
+        callbacks: ProgressCallbacks,
         controller: ControllerSettings,
         session_timeout_ns: int,
         auth: tuple[tuple[str, str], ...] = (),
@@ -128,7 +128,7 @@ class ClusterProgram:
         self._hosts = hosts
         self._auth = auth
         self._cluster = cluster
-        self._told = told
+        self._callbacks = callbacks
         self._settings = controller
         self._session_timeout_ns = session_timeout_ns
         self._runtime = ThreadRuntime() if runtime is None else runtime
@@ -167,7 +167,7 @@ class ClusterProgram:
     def _tell_timeout(self, timeout_ns: int) -> None:
         """Tell if the server chose another session timeout: by default it allows 2 to 20 of its ticks."""
         if timeout_ns != self._session_timeout_ns:
-            self._told.say(
+            self._callbacks.say(
                 f"The server gives sessions of {timeout_ns / NS_PER_S:g} s in the place of "
                 f"{self._session_timeout_ns / NS_PER_S:g} s: its bounds are 2 and 20 ticks, if nothing else is set"
             )
@@ -192,7 +192,7 @@ class ClusterProgram:
                 self._start(name)
             self._start_controller()
         elif change is Change.LEAVE:
-            self._told.say("Stopping the first participant")
+            self._callbacks.say("Stopping the first participant")
             self._stop(listed[0])
         elif change is Change.RETURN:
             self._start(listed[0])
@@ -224,7 +224,7 @@ class ClusterProgram:
             # The cluster is not blamed for the time in which this machine ran nobody.
             remaining_ns = deadline_ns + host.late_ns - self._runtime.monotonic_ns()
             if remaining_ns <= 0:
-                late = f"; {told_late(host.late_ns)}" if host.late_ns >= NOTICED_NS else ""
+                late = f"; {lateness_text(host.late_ns)}" if host.late_ns >= NOTICED_NS else ""
                 live = "unknown" if last is None else ", ".join(last.snapshot.live) or "none"
                 raise BackendUnavailable(
                     f"the cluster {self._cluster.name!r} did not converge within {CONVERGE_TIMEOUT_NS // NS_PER_S} s: "
@@ -266,7 +266,7 @@ class ClusterProgram:
         return COORDINATION.over(channel, REQUEST_TIMEOUT_NS)
 
     def _start(self, name: str) -> None:
-        self._told.say(f"STARTING {name}")
+        self._callbacks.say(f"STARTING {name}")
         models = {resource.model.name: resource.model for resource in self._cluster.resources}
         participant = Participant(
             self._session(name),
@@ -279,29 +279,29 @@ class ClusterProgram:
         )
         self._participants[name] = participant
         participant.join()
-        self._told.say(f"STARTED {name}")
+        self._callbacks.say(f"STARTED {name}")
 
     def _handlers(self, model: StateModel, instance: str) -> Handlers:
         """The recipe's callbacks, which print. A lock that is given back is told for every target state."""
 
         def handler(message: Message) -> None:
             if message.target == model.top:
-                self._told.say(f"{instance} acquired lock:{message.lock}")
+                self._callbacks.say(f"{instance} acquired lock:{message.lock}")
             elif message.source == model.top:
-                self._told.say(f"{instance} releasing lock:{message.lock}")
+                self._callbacks.say(f"{instance} releasing lock:{message.lock}")
 
         return {(each.source, each.target): handler for each in model.transitions}
 
     def _stop(self, name: str) -> None:
         self._leave(name)
-        self._told.say(f"{name} Interrupted")
+        self._callbacks.say(f"{name} Interrupted")
 
     def _leave(self, name: str) -> None:
         try:
             self._participants.pop(name).leave()
         except LockError as error:
             # Its session ends by itself; the others are told by the server.
-            self._told.say(f"{name}: {error}")
+            self._callbacks.say(f"{name}: {error}")
 
     def _add(self, instance: Instance) -> None:
         """Configure an instance that the file does not list, and start it."""
@@ -317,7 +317,7 @@ class ClusterProgram:
     # The controller.
 
     def _start_controller(self) -> None:
-        self._told.say(f"STARTING {CONTROLLER}")
+        self._callbacks.say(f"STARTING {CONTROLLER}")
         controller = self._controller = Controller(
             self._session(CONTROLLER),
             cluster=self._cluster.name,
@@ -343,7 +343,7 @@ class ClusterProgram:
             self._passes += 1
             self._messages += done.sent
             self._changed.set()
-        self._told.seen(done)
+        self._callbacks.seen(done)
 
     def _alarmed(self, alarm: Alarm) -> None:
         self._alarm(f"{alarm.kind.value}: {alarm.text}")
@@ -351,7 +351,7 @@ class ClusterProgram:
     def _alarm(self, text: str) -> None:
         with self._mutex:
             self._alarms.append(text)
-        self._told.say(f"ALARM {text}")
+        self._callbacks.say(f"ALARM {text}")
 
 
 class _Alarming(Listener):

@@ -1,4 +1,4 @@
-"""What each rebalancer costs when an instance leaves and comes back, counted on the pipeline itself without a server.
+"""The cost of each rebalancer when an instance leaves and comes back, counted on the pipeline itself without a server.
 
 Instances here execute every message at once and report it; the controller's own pipeline decides again until it sends
 nothing. So moves, messages and runs are those of the real controller, and only time is missing.
@@ -105,7 +105,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How many locks and instances, and over how many sets of names the figures are means."""
+    """The size of a cluster: its locks, its instances, and the number of sets of names that the figures average."""
 
     locks: int
     instances: int

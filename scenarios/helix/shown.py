@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterator
 
 from rich.live import Live
 
-from reports.checks.facts.surroundings.host import NOTICED_NS, told_late
+from reports.checks.facts.surroundings.host import NOTICED_NS, lateness_text
 from scenarios.helix.live_table import live_view
-from scenarios.helix.program import Change, Phase, Told
+from scenarios.helix.program import Change, Phase, ProgressCallbacks
 
 
 @contextlib.contextmanager
-def shown(say: Callable[[str], None], *, is_live: bool, printable: Callable[[str], str]) -> Iterator[Told]:
+def shown(say: Callable[[str], None], *, is_live: bool, printable: Callable[[str], str]) -> Iterator[ProgressCallbacks]:
     """The callbacks that show a program. is_live: on a terminal with a table; the lines scroll above the table.
 
     printable: makes text fit for a terminal, where it does not leave through `say`.
     """
     if not is_live:
-        yield Told(say=say)
+        yield ProgressCallbacks(say=say)
         return
     with Live(refresh_per_second=8, transient=True) as live:
-        yield Told(
+        yield ProgressCallbacks(
             say=lambda line: live.console.print(printable(line), highlight=False, markup=False),
             seen=lambda done: live.update(live_view(done, printable)),
         )
@@ -41,5 +41,5 @@ def finding(phase: Phase) -> str:
             f"{phase.messages} messages in {phase.passes} passes, {phase.seconds:.2f} s"
         )
     if phase.host_late_ns >= NOTICED_NS:
-        found.append(f"{told_late(phase.host_late_ns).capitalize()}, which is part of that time")
+        found.append(f"{lateness_text(phase.host_late_ns).capitalize()}, which is part of that time")
     return ". ".join(found)

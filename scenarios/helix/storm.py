@@ -62,7 +62,10 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storm:
-    """What was seen. lost: locks that a living participant lost in the storm. doubles: locks with two holders, ever."""
+    """The observations of a storm.
+
+    lost: locks that a living participant lost. doubles: locks that ever had two holders.
+    """
 
     joined_s: float
     start: Phase

@@ -29,8 +29,8 @@ _UNDISTURBED = Draw(0, 0, False, False, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered(Generic[A]):
-    """What reaches the client: the service's answer, a refusal in its place, or neither, and then the reply is lost.
+class Delivery(Generic[A]):
+    """The delivery to the client: the service's answer, a refusal in its place, or neither, and then the reply is lost.
 
     drip_ns: over how long the answer is spread.
     """
@@ -84,10 +84,10 @@ class Carriage:
 
     async def carry(
         self, in_flight: InFlight, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
-    ) -> Delivered[A]:
+    ) -> Delivery[A]:
         """From c1 to c3. apply: lets the service act on it, once more at each call. Raises what `apply` raises."""
         if in_flight.is_request_lost:
-            return Delivered()
+            return Delivery()
         faults = self._injector
         if in_flight.resend_ns is not None:
             self._start(self._carry_copy(in_flight, apply, reply_of))
@@ -103,11 +103,11 @@ class Carriage:
                 step = in_flight.arrives(faults)
         in_flight.left(faults)
         if step is LOSE:
-            return Delivered()
+            return Delivery()
         await _wait(in_flight.to_client_ns - in_flight.drip_ns)
         if in_flight.refusal is not None:
-            return Delivered(refusal=in_flight.refusal)
-        return Delivered(answer, drip_ns=in_flight.drip_ns)
+            return Delivery(refusal=in_flight.refusal)
+        return Delivery(answer, drip_ns=in_flight.drip_ns)
 
     async def _carry_copy(
         self, in_flight: InFlight, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
@@ -117,7 +117,7 @@ class Carriage:
         in_flight.copy_applied(self._injector, reply_of(await apply()))
 
 
-async def tell_client(delivered: Delivered[HttpAnswer], exchange: Exchange, scheme: str) -> str:
+async def tell_client(delivered: Delivery[HttpAnswer], exchange: Exchange, scheme: str) -> str:
     """Let the client hear what reaches it, a refusal in the words of the scheme's cloud. Returns what it hears."""
     if delivered.answer is not None:
         await exchange.hear(delivered.answer, drip_ns=delivered.drip_ns)

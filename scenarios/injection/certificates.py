@@ -33,7 +33,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """What a run needs of it.
+    """A certificate authority, as a run needs it.
 
     certificate: the file that a client has to trust, for example as AWS_CA_BUNDLE. server: speaks TLS under a
     certificate for `localhost` and the loopback addresses.

@@ -37,7 +37,7 @@ class BadMessage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BodyEnd:
-    """What a head says about the end of its body. length: in bytes; None where it names none."""
+    """The end of a body, as its head announces it. length: in bytes; None where it names none."""
 
     length: int | None
     is_chunked: bool
@@ -66,7 +66,7 @@ class Answer:
 
 
 def body_end(raw: bytes) -> BodyEnd:
-    """How the body behind this head ends (RFC 9112, section 6.3). raw: the head, blank line included.
+    """The end of the body behind this head (RFC 9112, section 6.3). raw: the head, blank line included.
 
     Raises BadMessage for a line that is no field, for lengths that differ or are no number, and for an encoding that
     does not end in chunks.

@@ -1,4 +1,4 @@
-"""How one client's process reaches its store in a run with a plan. Light, because every worker process loads it."""
+"""The routes of one client's process to its store in a run with a plan. Every worker loads this module: it is light."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Injection:
         self.work.stop()
 
     def routes(self, client: str) -> Routes:
-        """How this client's process reaches its store."""
+        """The routes of this client's process to its store."""
         return Routes(
             endpoints={op: lane.endpoint for (name, op), lane in self._lanes.items() if name == client},
             announce_port=self._announce_port if client in self._announced else 0,

@@ -78,7 +78,7 @@ def _start(jpype: Any) -> None:
 
 
 def parse_with_jackson(body: bytes, *, where: str = "the lock object") -> LockFile:
-    """What Hudi's own reader makes of `body`. Raises CorruptRecord with its message."""
+    """The record that Hudi's own reader reads from `body`. Raises CorruptRecord with the reader's message."""
     jpype = _jpype()
     stream = jpype.JClass("java.io.ByteArrayInputStream")(jpype.JArray(jpype.JByte)(body))
     try:

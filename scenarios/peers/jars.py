@@ -1,4 +1,4 @@
-"""Where does a jar come from when there is no Maven?
+"""Jars on a machine without Maven.
 
 pyspark carries Ivy, Java's other dependency resolver. A jar is fetched by its
 coordinates, once per machine, into a cache folder, and used only if its

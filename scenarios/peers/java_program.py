@@ -27,7 +27,7 @@ _TAIL: Final = 1200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaProgram:
-    """What drives an original.
+    """The Java program that drives an original.
 
     original: what to call it. source: a folder with `pom.xml`, which names the original, and Java files. main: the
     class to run. jar: the original's file. sha256: of that file, for what is compared must be what was examined.

@@ -105,11 +105,11 @@ class _Sweep:
             self.session.runtime.sleep(SETTLING_NS)
 
     def entries(self, verb: str) -> list[tuple[str, str]] | None:
-        """What is there below the prefix; None where the store does not tell. Answers may come in pages."""
+        """The entries below the prefix; None if the store lists none. Answers may come in pages."""
         return self.listed(verb, f"{self.session.prefix}/")
 
     def listed(self, verb: str, start: str) -> list[tuple[str, str]] | None:
-        """What is there whose key begins so; None where the store does not tell."""
+        """The entries whose keys begin so; None if the store lists none."""
         try:
             answer = self.send(Call(verb=verb, key=start))
         except Inexpressible:
@@ -161,7 +161,7 @@ class _Sweep:
         return answer.is_applied and bool(dict(answer.entries).get("status"))
 
     def note_rest(self, verb: str) -> None:
-        """What is still there at the end is left, and told."""
+        """Note the objects that are still there at the end: they are left, and reported."""
         if not self.is_stuck and (rest := self.entries(verb)):
             self.residue.left += [key for key, _ in rest]
             confirmed = "deletes are confirmed, and a listing shows the objects all the same"

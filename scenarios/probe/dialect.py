@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one store is asked. It is picklable, so that a racing process need not load an SDK.
+    """The dialect in which one store is asked. It is picklable, so that a racing process need not load an SDK.
 
     scheme: of the store's URI.
     """
@@ -31,7 +31,7 @@ class Dialect:
 
     @property
     def origin(self) -> str:
-        """Where requests go, see `Place`."""
+        """The origin that requests go to, see `Place`."""
         return self.signer.place.origin
 
     @property
@@ -66,7 +66,7 @@ class Dialect:
 
 
 def dialect_of(address: StoreAddress) -> Dialect:
-    """How the store at this address is asked; no request is sent, but to a table for the name of its key.
+    """The dialect of the store at this address. Only a table is sent a request, for the name of its key.
 
     Errors: ConfigError for a configuration without usable credentials; BackendUnavailable for a table that does not
     answer; CapabilityMissing for a store without a wire.

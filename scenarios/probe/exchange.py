@@ -47,7 +47,7 @@ _PIECE: Final = 12
 _now_ns: Final = ThreadRuntime().monotonic_ns
 
 
-class Held:
+class HeldRequest:
     """A request that was sent without its last byte; `release` sends that."""
 
     def __init__(self, store: WireStore, call: Call) -> None:
@@ -164,15 +164,15 @@ class WireStore:
 
     def send(self, call: Call) -> Answer:
         """Send one request; a failure of the network is an answer, too. Errors: only Inexpressible."""
-        held = Held(self, call)
+        held = HeldRequest(self, call)
         with bounded(self.timeout_ns):
             held.send_most()
             held.send_rest()
             return held.finish()
 
-    def hold(self, call: Call) -> Held:
+    def hold(self, call: Call) -> HeldRequest:
         """Send a request without its last byte. The caller must `release` or `drop` it."""
-        held = Held(self, call)
+        held = HeldRequest(self, call)
         with bounded(self.timeout_ns):
             held.send_most()
         return held
@@ -224,7 +224,7 @@ class WireStore:
 
 def race(entries: Sequence[tuple[WireStore, Call]]) -> list[Answer]:
     """Send all requests at once, each on a connection of its own; the answers in the order of the entries."""
-    held = [Held(store, call) for store, call in entries]
+    held = [HeldRequest(store, call) for store, call in entries]
     timeout_ns = max((store.timeout_ns for store, _ in entries), default=REQUEST_TIMEOUT_NS)
     with bounded(timeout_ns):
         for each in held:
@@ -232,7 +232,7 @@ def race(entries: Sequence[tuple[WireStore, Call]]) -> list[Answer]:
     return released(held, timeout_ns=timeout_ns)
 
 
-def released(held: Sequence[Held], *, timeout_ns: int = REQUEST_TIMEOUT_NS) -> list[Answer]:
+def released(held: Sequence[HeldRequest], *, timeout_ns: int = REQUEST_TIMEOUT_NS) -> list[Answer]:
     """Send the last bytes of all requests in one tight loop, then collect the answers."""
     with bounded(timeout_ns):
         for each in held:

@@ -1,4 +1,4 @@
-"""What became of each clause, and what follows from it: for the store, and for each design of lock.
+"""The findings of a probe: the outcome of each clause, and the verdict on the store and on each design of lock.
 
 A clause answers for itself. An outage is no verdict: what was not answered says nothing about the store.
 """

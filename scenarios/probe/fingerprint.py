@@ -13,12 +13,12 @@ from lockref.stores.probe.fingerprint import FORMAT, FORMAT_VERSION, PROBE_VERSI
 from scenarios.probe.findings import judged_design, overall
 
 if TYPE_CHECKING:
-    from scenarios.probe.run import Probed
+    from scenarios.probe.run import ProbeResult
 
 QUANTILES: Final = (("p50_ns", 0.50), ("p90_ns", 0.90), ("p99_ns", 0.99), ("p999_ns", 0.999))
 
 
-def fingerprint_of(done: Probed, *, name: str = "") -> Fingerprint:
+def fingerprint_of(done: ProbeResult, *, name: str = "") -> Fingerprint:
     """The fingerprint. Nothing of a credential is in it. name: of a server of ours, with its version."""
     address = done.addresses[0]
     found = {

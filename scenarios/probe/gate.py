@@ -44,7 +44,7 @@ def parse_required(text: str) -> list[str]:
 
 
 def unmet(found: Fingerprint, required: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is required and refuted, and what is required and not answered, in words."""
+    """The unmet requirements in words: those that are refuted, and those without an answer."""
     refuted, open_ = [], []
     for name in required:
         if name in DESIGNS:

@@ -23,7 +23,7 @@ _runtime: Final = ThreadRuntime()
 
 
 class LocalDialect:
-    """What there is to know of such a store."""
+    """The dialect of a store on this machine."""
 
     name = "memory"
     origin = ""

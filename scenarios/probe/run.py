@@ -36,7 +36,7 @@ _PAUSE_NS: Final = 50 * NS_PER_MS
 
 
 @dataclass(slots=True, kw_only=True)
-class Probed:
+class ProbeResult:
     """The result of a probe.
 
     durations: of requests that were sent alone, in nanoseconds by kind. ended: why the probe ended early; "" if it did
@@ -66,18 +66,18 @@ def probe(
     only: Collection[str] = (),
     node: Node | None = None,
     progress: Callable[[str], None] = lambda _text: None,
-) -> Probed:
+) -> ProbeResult:
     """Ask the store every clause, in about `for_ns`. The removal of the objects takes further time.
 
     addresses: of one store, one for each endpoint. rounds: of each race, at most. only: the clauses to ask; default
     all. node: the node of the store to stop for C17.
     Errors: ConfigError for a store that cannot be opened; CapabilityMissing for a service that holds no objects. A
-    store that does not answer, or refuses even a plain write, is no error: see `Probed.is_gone`.
+    store that does not answer, or refuses even a plain write, is no error: see `ProbeResult.is_gone`.
     """
     runtime = ThreadRuntime()
     began_ns = runtime.monotonic_ns()
     findings = {clause: Finding(condition) for clause, condition in CLAUSES.items()}
-    done = Probed(addresses=list(addresses), findings=findings, began_wall_ns=runtime.wall_ns())
+    done = ProbeResult(addresses=list(addresses), findings=findings, began_wall_ns=runtime.wall_ns())
     with contextlib.ExitStack() as stack:
         try:
             stores = [stack.enter_context(contextlib.closing(open_endpoint(address))) for address in addresses]
@@ -95,7 +95,7 @@ def probe(
 
 
 def _ask_and_remove(
-    session: Session, done: Probed, only: Collection[str], node: Node | None, progress: Callable[[str], None]
+    session: Session, done: ProbeResult, only: Collection[str], node: Node | None, progress: Callable[[str], None]
 ) -> None:
     done.durations, done.servers = session.durations, session.servers
     try:
@@ -171,7 +171,7 @@ def _shown(session: Session, key: str, body: bytes, store: Store) -> Answer:
         session.runtime.sleep(_PAUSE_NS)
 
 
-def _ask_all(session: Session, steps: Sequence[Step], done: Probed, progress: Callable[[str], None]) -> None:
+def _ask_all(session: Session, steps: Sequence[Step], done: ProbeResult, progress: Callable[[str], None]) -> None:
     for number, step in enumerate(steps):
         rest = sum(each.weight for each in steps[number:])
         share_ns = int(session.left_ns() * step.weight / rest) if rest else 0
@@ -214,7 +214,7 @@ def _ask(session: Session, step: Step, findings: dict[str, Finding], end_ns: int
             return
 
 
-def _explain_silence(done: Probed) -> None:
+def _explain_silence(done: ProbeResult) -> None:
     """Give each clause that was not reached a reason."""
     for finding in done.findings.values():
         if finding.told or finding.kept:

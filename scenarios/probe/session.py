@@ -21,7 +21,7 @@ from lockref.stores.probe.readings import AfterRefusal, read_refusal
 from lockref.words import Outcome
 from scenarios import interrupts
 from scenarios.probe import exchange, local
-from scenarios.probe.exchange import REQUEST_TIMEOUT_NS, Held, WireStore
+from scenarios.probe.exchange import REQUEST_TIMEOUT_NS, HeldRequest, WireStore
 from scenarios.probe.findings import Finding
 from scenarios.probe.local import LocalStore
 
@@ -42,7 +42,7 @@ _PAUSE_NS: Final = 100 * NS_PER_MS
 
 
 def new_prefix(runtime: Runtime) -> str:
-    """Where the objects of a probe that begins now stand: `lockref-probe-20260131T120000Z-0123456789ab`.
+    """The prefix for the objects of a probe that begins now: `lockref-probe-20260131T120000Z-0123456789ab`.
 
     It tells a later probe how old they are, if this one is killed before it removes them.
     """
@@ -264,13 +264,13 @@ class Session:
             raise BackendUnavailable(f"{self.address} accepts no connection any more")
         return answers
 
-    def hold(self, call: Call) -> Held:
+    def hold(self, call: Call) -> HeldRequest:
         """Send a request without its last byte. The store must be reached by network. Errors: OutOfTime."""
         self.check_time()
         assert isinstance(self.store, WireStore), "only a request on the network can be held up"
         return self.store.hold(call)
 
-    def ask_beside(self, held: Held, call: Call) -> Answer | None:
+    def ask_beside(self, held: HeldRequest, call: Call) -> Answer | None:
         """Send a request while another one is held up. None if the server serves one connection at a time.
 
         Errors: as `send`. If there is no answer, the held request is dropped.
@@ -334,7 +334,7 @@ class Session:
 
 
 def _condition_of(call: Call) -> str:
-    """What kind of request, with what kind of condition."""
+    """The kind of the request, and the kind of its condition."""
     match = "" if call.match is None else "any version" if call.match == ANYTHING else "a version"
     none_match = "" if call.none_match is None else "any version" if call.none_match == ANYTHING else "a version"
     return f"{call.verb} if {match}, unless {none_match}"
@@ -381,7 +381,7 @@ def wrong_after(call: Call, answer: Answer, after: Answer, *, words: str, body: 
 
 
 def odd_refusal(answer: Answer, expected: int) -> str:
-    """How a refusal differs from the cloud's own; "" for not at all. expected: its status, 0 for none."""
+    """The difference of a refusal from the cloud's own; "" if there is none. expected: its status, 0 for none."""
     if answer.outcome is Outcome.REJECTED:
         # A client takes it for a mistake of its own, and not for a lock that somebody else has.
         return f"answered {answer.words}, as a request that is wrong"

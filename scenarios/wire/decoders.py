@@ -1,4 +1,4 @@
-"""What the lock objects of the world say: who has the lock, until when, under which number.
+"""Decoders of the lock objects in use: who has the lock, until when, under which number.
 
 One decoder for each kind of record that is in use, and one by JSON paths for the rest. A decoder belongs to the object:
 it never knows who wrote. Of a record that names no owner, the recorder knows who wrote it, because each client has an
@@ -172,7 +172,10 @@ class LastingDecoder:
 
 
 def _ttl_ns(text: str) -> int:
-    """How long a record keeps others out from its last write. Errors: ConfigError for what is no duration above 0."""
+    """The time for which a record keeps others out from its last write.
+
+    Errors: ConfigError for what is no duration above 0.
+    """
     try:
         lasts_ns = duration_ns(text)
     except ValueError as error:

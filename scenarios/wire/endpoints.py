@@ -31,7 +31,7 @@ from scenarios.injection.http_messages import Answer, BadMessage, Head
 from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream
 from scenarios.injection.real_time import Handle, RealStore
 from scenarios.wire.reading.conversation import Conversation
-from scenarios.wire.recorder import Asked, WireRecorder
+from scenarios.wire.recorder import OpenRequest, WireRecorder
 from scenarios.wire.strikes import Strikes
 from scenarios.wire.tap import Tap
 from scenarios.workloads.resource import RESOURCE
@@ -183,7 +183,7 @@ class _Sending:
         self.times = 0
         self.outcome = "it never reached the server"
 
-    def _read(self) -> tuple[Conversation, Asked | None]:
+    def _read(self) -> tuple[Conversation, OpenRequest | None]:
         talk = Conversation()
         talk.from_client(self._exchange.head.raw + self._exchange.body, self._runtime.monotonic_ns())
         self._tap.unreadable = self._tap.unreadable or talk.unreadable

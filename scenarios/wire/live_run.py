@@ -189,7 +189,7 @@ class LiveRun:
         return self._endpoints.work.is_expecting or any(struck.starting for struck in self._struck.values())
 
     def _raise_failure(self) -> None:
-        """What reading or carrying out the plan raised."""
+        """Raise the error that reading the plan or carrying it out has met."""
         if self._wire.failure is not None:
             raise self._wire.failure
         self._endpoints.work.raise_failure()
@@ -259,7 +259,7 @@ class LiveRun:
         }
 
     def _demanded(self) -> dict[str, int]:
-        """What the scenario of the plan says must happen, and how often at least."""
+        """The demands of the plan's scenario: situations, and how often each must happen at least."""
         settings = self._settings
         if settings.plan is None:
             return {}
@@ -308,7 +308,7 @@ class LiveRun:
         return found
 
     def notices(self) -> list[str]:
-        """What a reader must know under every verdict."""
+        """The notices under every verdict."""
         found = [UNSEEN]
         silent = [name for name in self._programs if not self._wire.requests.get(name)]
         if silent and self._wire.requests:

@@ -28,7 +28,7 @@ from sim.faults.plan import EMPTY_PLAN, FaultPlan
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """What an environment of packages is built for."""
+    """The program that an environment of packages is built for."""
 
     name: str
 
@@ -84,8 +84,9 @@ def clock_offsets_ns(plan: FaultPlan) -> dict[str, int]:
 
 
 def clock_environment(offset_ns: int) -> dict[str, str]:
-    """What sets a program's wall clock apart: libfaketime, which a program that asks the C library for the time obeys.
+    """The environment that sets a program's wall clock apart by libfaketime.
 
+    It works on programs that ask the C library.
     The library is built on first use; `LOCKREF_FAKETIME` names another one.
     Errors: BackendUnavailable if it cannot be had.
     """

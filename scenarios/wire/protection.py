@@ -30,7 +30,7 @@ class _Pattern:
 
 @final
 class Protection:
-    """What is protected. entries: `GLOB` or `GLOB by LOCK`. Errors: ConfigError for one that lacks a side."""
+    """The protected objects. entries: `GLOB` or `GLOB by LOCK`. Errors: ConfigError for one that lacks a side."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         self._patterns = [_parsed(entry) for entry in entries]
@@ -65,7 +65,7 @@ def _name(key: str) -> str:
 
 
 def _shared_folders(first: str, second: str) -> int:
-    """How many folders two keys have in common, from the bucket on."""
+    """The number of folders that two keys have in common, from the bucket on."""
     count = 0
     for one, other in zip(first.split("/")[:-1], second.split("/")[:-1], strict=False):
         if one != other:

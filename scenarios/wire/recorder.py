@@ -33,7 +33,7 @@ _DELETED: Final = ObjectReply(outcome=Outcome.APPLIED)
 
 
 @dataclass(slots=True)
-class Asked:
+class OpenRequest:
     """A request under way. op: its meaning for a lock, as far as known. number: of its events; ABSENT until sent."""
 
     client: str
@@ -101,15 +101,15 @@ class WireRecorder:
         """A new process of this client starts. For the lock it is somebody else than the process before it."""
         self._lives[client] = self._lives.get(client, 0) + 1
 
-    def asked(self, client: str, exchange: Exchange) -> Asked:
+    def asked(self, client: str, exchange: Exchange) -> OpenRequest:
         """Read a request of this client, as far as its bytes have come."""
         request = self.dialect.request(exchange)
         view = self._view(request.key, request.state, writer=client) if request.op is Op.WRITE else None
         with self._mutex:
             is_lock = view is not None or request.key in self.locks
-            return Asked(client, exchange, request, self._op(client, request, view), view, is_lock)
+            return OpenRequest(client, exchange, request, self._op(client, request, view), view, is_lock)
 
-    def sent(self, asked: Asked, at_ns: int) -> None:
+    def sent(self, asked: OpenRequest, at_ns: int) -> None:
         """The whole request has gone to the server, at `at_ns`. It cannot take effect earlier."""
         with self._mutex:
             asked.number, asked.sent_ns = next(self._numbers), at_ns
@@ -132,14 +132,14 @@ class WireRecorder:
             detail=_told(asked.view, asked.request.verb, length),
         )  # fmt: skip
 
-    def unreached(self, asked: Asked, at_ns: int, why: str) -> None:
+    def unreached(self, asked: OpenRequest, at_ns: int, why: str) -> None:
         """A request that is recorded as sent did not reach the server, so it never takes effect."""
         asked.is_answered = True
         self._reply_row(asked, at_ns, ObjectReply(outcome=Outcome.REJECTED, reason=why))
         with self._mutex:
             self._versions.ended(asked.request, asked.number)
 
-    def answered(self, asked: Asked, at_ns: int) -> ObjectReply:
+    def answered(self, asked: OpenRequest, at_ns: int) -> ObjectReply:
         """The server has answered, at `at_ns`. Returns the answer as the record has it."""
         reply = self.dialect.reply(asked.exchange, asked.request)
         asked.is_answered = True
@@ -174,7 +174,7 @@ class WireRecorder:
         known = self._contents.get((key, reply.version))
         return ObjectReply(outcome=reply.outcome, version=reply.version, state=known)
 
-    def _reply_row(self, asked: Asked, at_ns: int, reply: ObjectReply) -> None:
+    def _reply_row(self, asked: OpenRequest, at_ns: int, reply: ObjectReply) -> None:
         request = asked.request
         state = reply.state if request.op is Op.READ else request.state
         view = asked.view
@@ -202,11 +202,11 @@ class WireRecorder:
             detail=f"missing {reply.reason}".strip() if reply.is_absent and request.op is not Op.READ else reply.reason,
         )  # fmt: skip
 
-    def _deleted_with_others(self, asked: Asked, key: str, at_ns: int, reply: ObjectReply) -> None:
+    def _deleted_with_others(self, asked: OpenRequest, key: str, at_ns: int, reply: ObjectReply) -> None:
         """Record the deletion of one object, where one request deletes several, as a request of its own."""
         alone = ObjectRequest(verb=asked.request.verb, op=Op.DELETE, key=key)
         with self._mutex:
-            each = Asked(asked.client, asked.exchange, alone, Op.DELETE, None, key in self.locks)
+            each = OpenRequest(asked.client, asked.exchange, alone, Op.DELETE, None, key in self.locks)
         self.sent(each, asked.sent_ns)
         self._reply_row(each, at_ns, reply)
         if reply.outcome is Outcome.APPLIED and not each.is_lock and self.is_protected(key):
@@ -215,7 +215,7 @@ class WireRecorder:
     # What is known of objects.
 
     def _view(self, key: str, state: State | None, *, writer: str) -> LockView | None:
-        """What a state says about a lock. writer: the client that writes it; "" for a reading."""
+        """The lock that a state describes. writer: the client that writes it; "" for a reading."""
         if state is None or self.failure is not None or self.is_protected(key):
             return None
         try:
@@ -255,7 +255,7 @@ class WireRecorder:
         if view is not None and view.valid_until_ns is not None and not view.is_released:
             self.promised_ns = max(self.promised_ns, view.valid_until_ns - sent[1])
 
-    def _note_clock(self, asked: Asked, at_ns: int) -> None:
+    def _note_clock(self, asked: OpenRequest, at_ns: int) -> None:
         """Compare the date that the client has put on its request with what its clock was to show."""
         dated_ns = date_ns(asked.exchange.headers)
         if dated_ns is not None:
@@ -267,7 +267,7 @@ class WireRecorder:
             self.locks[key] = None
             self._learned()
 
-    def _learn(self, asked: Asked, reply: ObjectReply) -> None:
+    def _learn(self, asked: OpenRequest, reply: ObjectReply) -> None:
         request, mine = asked.request, (asked.client, asked.request.key)
         state = reply.state if request.op is Op.READ else request.state
         with self._mutex:
@@ -289,7 +289,7 @@ class WireRecorder:
         """True for an object that a lock protects."""
         return self._protection.covers(key)
 
-    def _effect(self, asked: Asked) -> None:
+    def _effect(self, asked: OpenRequest) -> None:
         """The store accepted a write to a protected object."""
         self.effects += 1
         stamp, key = self._stamp(asked.client, asked.sent_ns), asked.request.key

@@ -1,4 +1,4 @@
-"""What to run on the wire, and how to judge it."""
+"""The settings of a run on the wire: the program, and how to judge its lock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLIENTS_DEFAULT: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireSettings:
-    """What to run, and how to judge it. Durations in nanoseconds.
+    """The program to run, and how to judge its lock. Durations in nanoseconds.
 
     argv: the program with its arguments; places such as `{endpoint}` are filled in for each client.
     plan: whose faults strike; None for none. protects: see `protection`. decoder: see `decoders.load_decoder`.

@@ -39,7 +39,7 @@ def idle_faults(faults: Sequence[Fault], counts: Mapping[str, tuple[int, int, in
 
 @final
 class Strikes:
-    """What each fault did to requests, in order."""
+    """The strikes of each fault on requests, in order."""
 
     def __init__(self) -> None:
         self._told: dict[str, list[str]] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scenarios.injection.observer import Direction
 from scenarios.wire.reading.conversation import Conversation
-from scenarios.wire.recorder import Asked, WireRecorder
+from scenarios.wire.recorder import OpenRequest, WireRecorder
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class _Line:
     """One connection, and the first request on it that was not answered, once it is on record."""
 
     conversation: Conversation
-    asked: Asked | None = None
+    asked: OpenRequest | None = None
 
 
 class Tap:

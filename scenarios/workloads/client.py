@@ -21,7 +21,7 @@ from lockref.lab.recording import OpenCalls
 from lockref.provider import Grant, LockEvent, LockEventKind, LockProvider
 from lockref.runtime import NS_PER_S, Runtime
 from lockref.words import ABSENT, Kind, Op, Outcome, detail
-from scenarios.workloads.resource import Protected, ResourceClient, Write
+from scenarios.workloads.resource import ProtectedResource, ResourceClient, Write
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _KIND_BELIEVED = Kind.BELIEVED
@@ -41,7 +41,7 @@ YIELD_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """What a client asks its lock before each protected write (`workload.asks`).
+    """The questions of a client to its lock before each protected write (`workload.asks`).
 
     guard: whether it may still write. token: the fencing token, anew. shows_token: its writes carry one; where it is
     not asked anew, that of the acquire.
@@ -126,7 +126,7 @@ class Client:
         next_number: Callable[[], int],
         calls: OpenCalls,
         provider: LockProvider,
-        resource: Protected,
+        resource: ProtectedResource,
         reads_first: bool,
         lock: str,
         on_belief: Callable[[Client], None] | None = None,
@@ -206,7 +206,7 @@ class Client:
         self._event(_KIND_BELIEVED, op, request=tenure.number, tenure=tenure, stamp=asked)
 
     def patience(self, wait_ns: int, left_ns: int) -> int:
-        """How long the next acquire may wait: the client's own time, or what is left of the run where that is less.
+        """The longest wait of the next acquire: the client's own time, or the rest of the run if that is shorter.
 
         A call that is shortened so is cut short if it is not granted: nobody knows what it would have got.
         """

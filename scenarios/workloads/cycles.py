@@ -1,4 +1,4 @@
-"""What clients do: cycles of thinking, locking, working and unlocking.
+"""The work of clients: cycles of thinking, locking, working and unlocking.
 
 One definition for both worlds; the world behind `Client` decides what a second
 is. Durations are drawn anew in each cycle, from the client's own stream.

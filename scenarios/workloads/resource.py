@@ -48,7 +48,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What became of a write: applied or refused, the state it met and the state it made."""
+    """The effect of a write: applied or refused, the state it met and the state it made."""
 
     outcome: Outcome
     if_version: str
@@ -93,7 +93,7 @@ class ResourceHost:
         return effect
 
 
-class Protected(Protocol):
+class ProtectedResource(Protocol):
     """The protected resource, as a client writes to it under its lock."""
 
     def write(self, write: Write, may_write: Callable[[], bool], /) -> object:

@@ -169,7 +169,7 @@ def _store_notices(running: RunningBackend, *, is_ours: bool) -> list[str]:
 
 
 def _loss_notices(outcome: RealOutcome) -> list[str]:
-    """What is missing in the record: workers that died, and calls that were cut off."""
+    """The gaps in the record: workers that died, and calls that were cut off."""
     notices = [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
     if outcome.unfinished:
         notices.append(
@@ -185,7 +185,7 @@ def left_out_notices(scenario: Scenario, seed: int) -> list[str]:
 
 
 def strike_notices(plan: FaultPlan, counts: Mapping[str, tuple[int, int, int]]) -> list[str]:
-    """How many faults of a plan struck, and how often each of them did."""
+    """The number of a plan's faults that struck, and how often each of them did."""
     if not plan.faults:
         return []
     struck = sum(fired > 0 for _, fired, _ in counts.values())

@@ -22,7 +22,7 @@ from sim.kernel.kernel import Kernel, Task
 
 
 class TaskLeftBehind:
-    """What a child finds in the place of its parent's other tasks: they have ended, as far as it can tell."""
+    """A parent's other task, as its forked child sees it: the task has ended, as far as the child can tell."""
 
     epoch = due_ns = -1
 

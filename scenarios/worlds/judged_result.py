@@ -61,5 +61,5 @@ class JudgedResult(ABC):
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """What the provenance of the results says beside the command, in the order in which it is stored."""
+        """The further facts of the results' provenance, beside the command, in the order in which they are stored."""
         return {}

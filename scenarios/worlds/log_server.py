@@ -15,7 +15,7 @@ ROWS_TABLE: Final = "delta_log"
 
 
 def log_places(running: RunningBackend, *, has_rows: bool) -> LogPlaces:
-    """Where clients of this server commit. has_rows: with a table, which is made on a server of ours.
+    """The places where clients of this server commit. has_rows: with a table, which is made on a server of ours.
 
     Errors: CapabilityMissing for a table of somebody's, and for a server that has no tables.
     """

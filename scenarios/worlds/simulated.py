@@ -39,7 +39,13 @@ from scenarios.workloads.delta.log_service import DeltaLogService
 from scenarios.workloads.delta.places import lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS
 from scenarios.workloads.delta.writer import Writer
-from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, Protected, ResourceHost, resource_services
+from scenarios.workloads.resource import (
+    RESOURCE,
+    RESOURCE_TIMEOUT_NS,
+    ProtectedResource,
+    ResourceHost,
+    resource_services,
+)
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.forking import inherited
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings, close_quietly
@@ -84,7 +90,10 @@ class RunOutcome:
 
 
 class _Ports:
-    """What one process opens. opened: each client with what it was opened with, for a child that inherits it."""
+    """The ports that one process opens.
+
+    opened: each client with what it was opened with, for a child that inherits it.
+    """
 
     def __init__(self, laboratory: _Laboratory, node: Node) -> None:
         self._laboratory = laboratory
@@ -136,7 +145,7 @@ class _Laboratory:
         node.start(lambda: self._run_process(node, profile))
 
     def _surroundings(self, node: Node, ports: _Ports) -> Surroundings:
-        """What the node's present process is given."""
+        """The surroundings of the node's present process."""
         process, world = node.process, self.world
         return Surroundings(
             node=node.name,
@@ -254,7 +263,7 @@ class _Laboratory:
         self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
         return self.world.connect(node, name, kind, timeout_ns=timeout_ns)
 
-    def _resource(self, node: Node, lock: str) -> Protected:
+    def _resource(self, node: Node, lock: str) -> ProtectedResource:
         if self.scenario.workload.kind != DELTA_LOG:
             return self.world.connect(node, self._resources[lock], RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
         workload, process, connect = self.scenario.workload, node.process, self.world.connect

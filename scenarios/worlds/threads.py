@@ -36,7 +36,7 @@ from scenarios.workloads.delta.log_rows import open_rows
 from scenarios.workloads.delta.places import LogPlaces, lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS
 from scenarios.workloads.delta.writer import Writer
-from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, Protected, resource_services
+from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, ProtectedResource, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
 from scenarios.worlds.latency import LatentChannel
 from scenarios.worlds.processes import beat
@@ -60,7 +60,7 @@ LOOK_NS = NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What one process is to do; crosses to worker processes by pickling.
+    """The job of one process; it crosses to worker processes by pickling.
 
     places: of the logs, where the clients commit to such. routes: how its only client reaches the store, in a run with
     a fault plan. node: the program of a process that is no client; its only name is the node's.
@@ -81,7 +81,7 @@ class Job:
 
 
 def process_stream(seed: int, label: str, client: str, incarnation: int) -> Stream:
-    """What a client's process draws from: of client n3 the same as that of the third node of a simulation.
+    """The random stream of a client's process: that of client n3 equals that of the third node of a simulation.
 
     So a plan from a simulation meets clients that want the lock when they did there.
     """
@@ -171,7 +171,7 @@ class ClientThreads:
         return tuple(name for name, task in self._tasks.items() if task.is_alive())
 
     def raise_failure(self) -> None:
-        """What a client's thread raised, raised again where somebody listens."""
+        """Raise the error of a client's thread again, in the thread that waits for it."""
         if self.failures:
             raise self.failures[0]
 
@@ -202,7 +202,7 @@ class ClientThreads:
                 self._channels[asked] = opened(min(POOL_MAX, 2 * len(self.job.names)))
             return self._channels[asked]
 
-    def _resource(self, name: str, journal: Journal, lock: str) -> Protected:
+    def _resource(self, name: str, journal: Journal, lock: str) -> ProtectedResource:
         """One client's way to what its lock protects."""
         job, runtime = self.job, self.runtime
         workload, places = job.scenario.workload, job.places
@@ -243,7 +243,7 @@ class ClientThreads:
         )
 
     def _port(self, kind: PortKind[P], timeout_ns: int, service: str, *, journal: Journal, mixture: Mixture) -> P:
-        """What a client's process opens. Errors: CapabilityMissing for what no real run has."""
+        """The port that a client's process opens. Errors: CapabilityMissing for a service that no real run has."""
         if service not in ("", DEFAULT_STORE):
             raise CapabilityMissing(f"a real run has no {service!r}, only one {mixture.stands_on}")
         served = service_kind(kind.name)

@@ -20,7 +20,7 @@ R = TypeVar("R")
 Deviations = tuple[tuple[int, int], ...]
 
 
-class Explored:
+class PrefixSchedule:
     """A replayed prefix, default afterwards; remembers how wide each decision was."""
 
     is_fifo: ClassVar[bool] = False
@@ -38,7 +38,7 @@ class Explored:
 
 @dataclass(frozen=True, slots=True)
 class Exploration(Generic[R]):
-    """What a search found: the first failing run with its deviations, or none."""
+    """The result of a search: the first failing run with its deviations, or none."""
 
     failure: R | None
     deviations: Deviations
@@ -47,7 +47,7 @@ class Exploration(Generic[R]):
 
 
 def explore(
-    run: Callable[[Explored], R], fails: Callable[[R], bool], *, deviations_max: int, runs_max: int
+    run: Callable[[PrefixSchedule], R], fails: Callable[[R], bool], *, deviations_max: int, runs_max: int
 ) -> Exploration[R]:
     """Search breadth first, fewest deviations first, so that the first failure is a smallest one.
 
@@ -61,7 +61,7 @@ def explore(
         if runs >= runs_max:
             return Exploration(None, (), runs, is_exhausted=False)
         deviations = frontier.popleft()
-        schedule = Explored(deviations)
+        schedule = PrefixSchedule(deviations)
         outcome = run(schedule)
         runs += 1
         if fails(outcome):

@@ -37,14 +37,14 @@ FAILURE_FORMAT: Literal[1] = 1
 FAILURE_BYTES_MAX = 64 * 1024 * 1024
 
 
-class Recorded(Protocol):
+class RecordedRun(Protocol):
     """The part of a run that a replay needs: its record."""
 
     @property
     def recorder(self) -> Recorder: ...
 
 
-R = TypeVar("R", bound=Recorded)
+R = TypeVar("R", bound=RecordedRun)
 
 Run = Callable[[FaultPlan, Schedule, int], R]
 """(plan, schedule, seed) -> outcome, in a fresh world."""
@@ -75,7 +75,7 @@ class Versions(_Model):
 
 
 class ShrinkRecord(_Model):
-    """How far the failure was shrunk, and which faults it needs.
+    """The shrinking of a failure: its size before and after, and the faults that the failure needs.
 
     size_before_ns, size_after_ns: of the symptom, such as an overlap; None for what has no size.
     """
@@ -144,7 +144,7 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class ReplayOutcome:
     """The answer, the run behind it (None if it could not start), and a sentence for people."""
 
     answer: Answer
@@ -153,13 +153,13 @@ class Replayed:
     explanation: str
 
 
-def replay(failure: Failure, run: Run[R], judge: Judge[R]) -> Replayed:
+def replay(failure: Failure, run: Run[R], judge: Judge[R]) -> ReplayOutcome:
     """Repeat a stored failure once."""
     schedule = Replay(failure.schedule)
     try:
         outcome = run(failure.plan, schedule, failure.seed)
     except ConfigError as error:
-        return Replayed(
+        return ReplayOutcome(
             answer=Answer.NOT_APPLICABLE, clauses=(), digest=None, explanation=f"the run cannot be set up: {error}"
         )
     digest = outcome.recorder.digest()
@@ -178,4 +178,4 @@ def replay(failure: Failure, run: Run[R], judge: Judge[R]) -> Replayed:
         )
     else:
         answer, why = Answer.NO_LONGER_FAILS, f"{failure.clause} holds although every stored decision was applied"
-    return Replayed(answer=answer, clauses=clauses, digest=digest, explanation=why)
+    return ReplayOutcome(answer=answer, clauses=clauses, digest=digest, explanation=why)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def fault_effects(counts: Mapping[str, tuple[int, int, int]]) -> dict[str, int] | None:
-    """What a run's row says of its faults: by id, how often each changed something; None of a run without faults."""
+    """The counts in a run's row: by fault id, how often the fault changed something; None for a run without faults."""
     return {fault: mattered for fault, (_, _, mattered) in counts.items()} or None
 
 

@@ -1,4 +1,4 @@
-"""What a fault's kind draws its fields with: the shape that a plan must fit, and one plan being drawn."""
+"""The drawing of a plan: the shape that the plan must fit, and the plan under way, by which a kind draws its fields."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Drawing:
         }
 
     def clock_error(self, client: str) -> int:
-        """How far a clock is put wrong, in nanoseconds: part of what is left of the client's allowance."""
+        """The error of a clock, in nanoseconds: a part of the client's allowance that is not used up."""
         if not self.shape.is_bounded:
             return self.length()
         taken = self.rng.randint(0, self._clock_left[client])

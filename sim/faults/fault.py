@@ -1,4 +1,4 @@
-"""What every fault is: plain data with hooks, of one of two families.
+"""Faults: plain data with hooks, of one of two families.
 
 *State faults* change the world at one instant: a pause, a crash, a partition,
 a clock, an object in the store. *Request faults* strike requests that pass a
@@ -113,7 +113,7 @@ class Trigger(Model):
 
 
 class Treatment(Enum):
-    """What happens to the bytes of a request, or of its reply, on a real connection."""
+    """The treatment of a request's bytes, or of its reply's, on a real connection."""
 
     PASS = "pass"
     HOLD = "hold"  # They never arrive; the connection stays open.
@@ -136,7 +136,7 @@ class Interference:
 
 
 class Fault(Model):
-    """What all faults share: a stable id, a kind, and when to begin.
+    """The base of all faults: a stable id, a kind, and when to begin.
 
     The kind is the default of the field `kind`; a class without one is a family.
     """
@@ -187,12 +187,12 @@ class Fault(Model):
 
     @property
     def length_ns(self) -> int | None:
-        """How long it lasts once begun; None where it has no end or no length."""
+        """The length of the fault once it has begun; None if it has no end or no length."""
         length: int | None = getattr(self, "for_ns", None)
         return length
 
     def forms(self) -> list[str]:
-        """What this fault is an example of beside its kind: each form that a swarm draws has to matter somewhere."""
+        """The forms of this fault beside its kind: each form that a swarm draws has to matter in some run."""
         return []
 
     def obstacle(self) -> str:
@@ -200,7 +200,7 @@ class Fault(Model):
         return self.never_real
 
     def interference(self) -> Interference | None:
-        """What it does to a request on a real connection; None if it cannot be done below HTTP."""
+        """The treatment of a request on a real connection; None if the fault cannot be done below HTTP."""
         return None
 
 
@@ -370,7 +370,7 @@ class ArmedFault(Generic[F_co]):
         self._counts = counts
 
     def notes(self, kind: type[T]) -> T:
-        """What this kind of fault remembers during the run, in its own type; empty at the first call."""
+        """The notes of this kind of fault during the run, in its own type; empty at the first call."""
         if self._notes is None:
             self._notes = kind()
         assert isinstance(self._notes, kind), "one kind of fault keeps one type of notes"

@@ -1,4 +1,4 @@
-"""What faults call the operation of a request, in filters, triggers and draws."""
+"""The names of operations in the filters, triggers and draws of faults."""
 
 from __future__ import annotations
 

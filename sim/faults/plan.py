@@ -101,7 +101,7 @@ def parse_fault(entry: Mapping[str, Any]) -> Fault:
 
 
 def complaint_about(entry: Mapping[str, Any]) -> str:
-    """What is wrong with one fault of plain data, whose words are known; empty if nothing is."""
+    """The error in one fault of plain data, whose field names are known; empty if there is none."""
     try:
         _FAULT.validate_python(entry)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What the number or the name in a fault's field means.
+"""The quantity in a fault's field: the meaning of its number, or of its name.
 
 A plan holds whole numbers: nanoseconds, parts per million, counts. A scenario
 file writes the same fields with units, and lets a seed draw them. So a field
@@ -67,7 +67,7 @@ def fields_holding(model: type[BaseModel], *quantities: Quantity) -> tuple[str, 
 
 
 def quantity_of(field: FieldInfo) -> Quantity | None:
-    """What a field of a model holds; None for words and switches. Looks behind `| None`."""
+    """The quantity that a field of a model holds; None for words and switches. Looks behind `| None`."""
     return _marker(field, Quantity)
 
 

@@ -1,4 +1,4 @@
-"""What a fault can reach: a few parts of the world, and never the world itself."""
+"""The surroundings of a fault: the few parts of the world that it can reach, and never the world itself."""
 
 from __future__ import annotations
 

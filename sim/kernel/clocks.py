@@ -88,7 +88,7 @@ class NodeClock:
 
     @property
     def rate_ppm(self) -> int:
-        """How much faster than true time the clocks run."""
+        """The rate error of the clocks: how much faster than true time they run."""
         return self._rate - PPM
 
     def is_frozen(self, true_ns: int) -> bool:

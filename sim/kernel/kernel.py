@@ -491,6 +491,6 @@ def _due_and_number(step: _Step) -> tuple[int, int]:
 
 
 def _name_of(callback: Any) -> str:
-    """What a callback is called in the code; addresses would differ from run to run."""
+    """The name of a callback in the code; its address would differ from run to run."""
     inner = getattr(callback, "func", callback)
     return str(getattr(inner, "__qualname__", type(inner).__name__))

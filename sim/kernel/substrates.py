@@ -1,4 +1,4 @@
-"""What carries a simulated task while it runs: a greenlet, or a gated real thread.
+"""The carriers of simulated tasks: greenlets, or gated real threads.
 
 The kernel decides who runs; a substrate only moves control to a task and
 back. Exactly one task runs at a time on both, so the same schedule gives the

@@ -21,7 +21,7 @@ MS = 1_000_000
 
 
 class Draw(NamedTuple):
-    """What the network does to one request, in nanoseconds and yes or no.
+    """The network's treatment of one request: delays in nanoseconds, and losses.
 
     resend_ns: gap after which a duplicate of the request arrives; None: no duplicate.
     """

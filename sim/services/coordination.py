@@ -39,7 +39,7 @@ from lockref.coordination.port import (
     delete,
     failed,
 )  # fmt: skip
-from lockref.coordination.znodes import Applied, Tree
+from lockref.coordination.znodes import TransactionResult, Tree
 from lockref.ports import Reply, Request
 from lockref.runtime import NS_PER_MS
 from lockref.words import Op, Outcome
@@ -199,7 +199,7 @@ class CoordinationService:
 
     # The order of writes, and the servers that follow it.
 
-    def _decide(self, session: int, operations: tuple[Operation, ...] | None) -> Applied:
+    def _decide(self, session: int, operations: tuple[Operation, ...] | None) -> TransactionResult:
         """The leader applies a transaction; each follower will, after its lag."""
         applied = self._apply_to(self._leader, session, operations)
         if applied.failure is None:
@@ -222,7 +222,7 @@ class CoordinationService:
         self._applied[place] = max(self._applied[place], until)
         assert server.tree.zxid <= self._leader.tree.zxid, "a follower is ahead of its leader"
 
-    def _apply_to(self, server: _Server, session: int, operations: tuple[Operation, ...] | None) -> Applied:
+    def _apply_to(self, server: _Server, session: int, operations: tuple[Operation, ...] | None) -> TransactionResult:
         applied = server.tree.close_session(session) if operations is None else server.tree.apply(operations, session)
         if applied.failure is not None:
             return applied
@@ -243,7 +243,7 @@ class CoordinationService:
 
     # What happens without a request.
 
-    def _remember(self, applied: Applied) -> None:
+    def _remember(self, applied: TransactionResult) -> None:
         tree, now_ns = self._leader.tree, self._context.now_ns
         for event in applied.events:
             if event.change is not Change.CHILDREN:

@@ -1,4 +1,4 @@
-"""Where a service lives in a world: its name, its readers, and the one place that records what took effect.
+"""The host of a service in a world: its name, its readers, and the one place that records each effect.
 
 The truth is recorded here and nowhere else (APPLIED rows): when a request is
 applied, and when somebody changes the state without one.
@@ -88,7 +88,7 @@ class HostedService:
         return self.service.present_keys()
 
     def past(self, key: str, lag_ns: int = 0) -> Reply:
-        """What a read of `key` was answered `lag_ns` ago. No request: for observers and faults."""
+        """The answer to a read of `key` as it was `lag_ns` ago. This is no request: observers and faults ask it."""
         return self.service.past(key, lag_ns)
 
     def freeze(self, for_ns: int, on_held: Callable[[], None]) -> None:

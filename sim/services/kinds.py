@@ -1,4 +1,4 @@
-"""How each kind of service is simulated: the half of `lockref.services.SERVICES` that the simulator has."""
+"""The kinds of simulated service: the simulator's half of `lockref.services.SERVICES`."""
 
 from __future__ import annotations
 

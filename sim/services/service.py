@@ -1,4 +1,4 @@
-"""What a simulated service is: a state machine that takes requests and answers them.
+"""Simulated services: state machines that take requests and answer them.
 
 A service knows no world, no client, no network and no record. It is handed a
 `ServiceContext` before the first request, for timers and for what it does of
@@ -78,7 +78,7 @@ class Service(Protocol):
         ...
 
     def past(self, key: str, lag_ns: int) -> Reply:
-        """What a read of `key` was answered `lag_ns` ago; 0 is now. Changes nothing (A8)."""
+        """The answer to a read of `key` as it was `lag_ns` ago; 0 is now. Changes nothing (A8)."""
         ...
 
     def tamper(self, act: str, key: str, *, body: bytes | None = None, attribute: str = "") -> int:
@@ -96,7 +96,7 @@ def unknown_act(act: str, known: tuple[str, ...]) -> ConfigError:
 
 
 def refused(request: Request, refusal: Refusal) -> Reply:
-    """What a service over HTTP answers in the place of acting: the status decides what may have happened (A1, A5).
+    """The refusal of a service over HTTP, in the place of acting: the status decides what may have happened (A1, A5).
 
     A read carries no condition, so a status that says that one failed is a plain refusal.
     """

@@ -22,8 +22,8 @@ from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from scenarios.backends import start_backend
 from scenarios.definition.load import load_scenario, parse_scenario
-from scenarios.failures.retried import retry_failure
-from scenarios.failures.stored import FailureStore
+from scenarios.failures.failure_store import FailureStore
+from scenarios.failures.retry import retry_failure
 from scenarios.injection.certificates import throwaway_authority
 from scenarios.injection.feasible import require_reachable
 from scenarios.injection.lane import Lane, upstream_of

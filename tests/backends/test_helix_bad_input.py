@@ -22,7 +22,7 @@ from lockref.helix.records.zn_record import ZNRecord, is_compressed
 from lockref.runtime import NS_PER_S
 from scenarios.backends import zookeeper as backend
 from scenarios.backends.zookeeper import ZooKeeperServers, ask, started_zookeeper, unavailable
-from scenarios.helix.program import Change, ClusterProgram, Told
+from scenarios.helix.program import Change, ClusterProgram, ProgressCallbacks
 from tests.evidence.helix.tree import Tree
 
 RECIPE = Path(__file__).parents[2] / "docs" / "examples" / "lock-manager.yaml"
@@ -316,7 +316,7 @@ def test_rights_that_are_taken_away_and_given_back(run: Run, operator: KazooClie
     program = ClusterProgram(
         f"{zookeeper.hosts}{run.folder}",
         cluster,
-        told=Told(say=say),
+        callbacks=ProgressCallbacks(say=say),
         controller=ControllerSettings(),
         session_timeout_ns=4 * NS_PER_S,
     )

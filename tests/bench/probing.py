@@ -15,7 +15,7 @@ from scenarios.backends import start_backend
 from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.questions import races
-from scenarios.probe.run import Probed, probe
+from scenarios.probe.run import ProbeResult, probe
 from scenarios.probe.session import Session, Unanswered
 from tests.bench.figures import Figure, Spread
 from tests.conditional_server import serving
@@ -27,7 +27,7 @@ ROUNDS_MAX = 400
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
 
 
-def _probed(uri: str, *only: str, rounds: int) -> Probed:
+def _probed(uri: str, *only: str, rounds: int) -> ProbeResult:
     return probe(addresses_of(uri), for_ns=300 * NS_PER_S, rounds=rounds, only=only)
 
 

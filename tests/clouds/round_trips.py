@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import strategies as st
 
-from lockref.clouds.answers import A_CREATE, A_DELETE, A_READ, A_WRITE, Answered, Asked, Question
+from lockref.clouds.answers import A_CREATE, A_DELETE, A_READ, A_WRITE, Meaning, Question, RequestKind
 from lockref.clouds.calls import (
     ANYTHING,
     COPY,
@@ -151,9 +151,9 @@ class Trip:
         statuses = sorted({row.status for row in rows if row.status >= 100} | {200, 201, 500, 503})
         for status, code in itertools.product(statuses, ("", *sorted(named))):
             is_success = status // 100 == 2
-            version = self.version if is_success and question.asked is not Asked.DELETE else ""
+            version = self.version if is_success and question.kind is not RequestKind.DELETE else ""
             # An answer as its own bytes are read: the first reading, which writing and reading must keep.
-            seed = Answered(outcome=Outcome.APPLIED, status=status, code="" if is_success else code, version=version)
+            seed = Meaning(outcome=Outcome.APPLIED, status=status, code="" if is_success else code, version=version)
             first = read(self.scheme, question, module.write_answer(question, seed, body=b"record"))
             assert read(self.scheme, question, module.write_answer(question, first, body=b"record")) == first
             assert (first.status, first.version) == (status, version)
@@ -165,10 +165,10 @@ def answers_of(scheme: str) -> Any:
     return answers
 
 
-def read(scheme: str, question: Question, answer: bytes) -> Answered:
+def read(scheme: str, question: Question, answer: bytes) -> Meaning:
     """The meaning of these bytes."""
     reply = parsed_reply(answer)
-    found: Answered = answers_of(scheme).read_answer(question, reply.status, reply.headers, reply.body)
+    found: Meaning = answers_of(scheme).read_answer(question, reply.status, reply.headers, reply.body)
     return found
 
 

@@ -100,7 +100,7 @@ def test_a_foreign_request_is_read_or_unreadable_and_raises_nothing(scheme: str)
     TRIPS[scheme].takes_any_request(4000)
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.asked.name)
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.kind.name)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_answer_of_the_table_survives_writing_and_reading(scheme: str, question: Question) -> None:
     TRIPS[scheme].keeps_each_answer(question)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lockref.clouds.answers import A_READ, Answered
+from lockref.clouds.answers import A_READ, Meaning
 from lockref.clouds.s3.answers import Answers
 from lockref.clouds.s3.facts import BODILESS_404, OUTCOMES
 from lockref.clouds.statuses import classify
@@ -90,7 +90,7 @@ def test_the_page_tells_the_answers_that_ports_get_wrong() -> None:
     assert "503 SlowDown" in told
 
 
-READS: dict[str, Callable[[Answered], bool]] = {
+READS: dict[str, Callable[[Meaning], bool]] = {
     "FOUND": lambda reply: reply.outcome is Outcome.APPLIED and not reply.is_absent,
     "ABSENT": lambda reply: reply.outcome is Outcome.APPLIED and reply.is_absent,
     "REFUSED": lambda reply: reply.outcome is Outcome.REJECTED,

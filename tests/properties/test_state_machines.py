@@ -40,7 +40,7 @@ from lockref.stores.port import ObjectStore
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.definition.load import parse_scenario
-from scenarios.failures.stored import FailureStore, broken_clauses
+from scenarios.failures.failure_store import FailureStore, broken_clauses
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.answers import Error
 from sim.faults.clocks import Offset

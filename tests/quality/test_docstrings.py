@@ -15,6 +15,8 @@ RIDDLE = re.compile(
     r"(Of|Whoever|Those|Until|It|Its|They|Their|Them|Who|Whom|Whose|Somebody|Nobody|Anybody)\b|What\b[^.;:]*\bthat\b"
 )
 """First words without a noun: it stands in another sentence, or behind `What … that`."""
+CLAUSE = re.compile(r"(What|How|Where)\b(?![^.;:]*\?)")
+"""A docstring that begins with a clause in the place of a noun. A question may stand there."""
 COMMENT_RIDDLE = re.compile(r"\s*# (Of|Whoever|Those|Until) ")
 
 
@@ -34,6 +36,28 @@ def test_no_docstring_begins_with_a_riddle(room: str) -> None:
         if path.is_relative_to(ROOT / room)
         for line, text in strings_that_stand_alone(ast.parse(path.read_text(encoding="utf-8")))
         if RIDDLE.match(text.strip())
+    ]
+    assert not found, "\n".join(found)
+
+
+def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The docstrings of the module, its classes and its functions, each with the line of its owner."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                yield getattr(node, "lineno", 1), text
+
+
+@pytest.mark.parametrize("room", ["lockref", "sim", "scenarios", "reports"])
+def test_a_docstring_begins_with_a_noun_or_a_verb(room: str) -> None:
+    """`How a release ended.` leaves the reader to find out what is returned; `The result of a release.` says it."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for path in FILES
+        if path.is_relative_to(ROOT / room)
+        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if CLAUSE.match(text)
     ]
     assert not found, "\n".join(found)
 
@@ -64,3 +88,7 @@ def test_the_check_sees_a_riddle() -> None:
     assert [bool(RIDDLE.match(text)) for _, text in strings_that_stand_alone(tree)] == [True] * len(texts)
     for plain in ("What the store did.", "The end.", "Items that stay.", "What is sent: a request that is data."):
         assert not RIDDLE.match(plain)
+    clauses = ["What a lock says.", "How a release ended.", "Where a store lies: a bucket."]
+    owned = ast.parse("\n".join(f"def f{number}():\n    {text!r}" for number, text in enumerate(clauses)))
+    assert [bool(CLAUSE.match(text)) for _, text in docstrings(owned)] == [True] * len(clauses)
+    assert not CLAUSE.match("How many writers can a set of tables use? One simulation for each number.")

@@ -15,9 +15,9 @@ from reports.formats.text import readable
 from scenarios.campaign import CampaignResult, run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
-from scenarios.failures import stored
+from scenarios.failures import failure_store
+from scenarios.failures.failure_store import FailureStore, JudgedRun, find_failures
 from scenarios.failures.shrink_budget import ShrinkBudget
-from scenarios.failures.stored import FailureStore, JudgedRun, find_failures
 from scenarios.runs import RunFolder
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
@@ -81,7 +81,7 @@ def test_a_shrinking_tells_how_far_it_is(tmp_path: Path) -> None:
     store = FailureStore(scenario, spec, folder=tmp_path, on_progress=told.append)
     finding = next(found for found in run_campaign(scenario, spec, [1]).summary.findings if found.clause == "S3")
     store.store(finding)
-    assert told[0] == f"e08-paused-holder: shrinking S3 of seed 1, run 1 of at most {stored.SHRINK_RUNS_MAX}"
+    assert told[0] == f"e08-paused-holder: shrinking S3 of seed 1, run 1 of at most {failure_store.SHRINK_RUNS_MAX}"
     assert len(told) > 1
 
 
@@ -113,7 +113,7 @@ def test_a_shrinking_that_outlasts_the_budget_ends_and_says_so(tmp_path: Path) -
     ]
     first = dict(stores[0].store(finding).notes)
     assert first["shrunk"].endswith("; the 5 s of --shrink-for were spent, a smaller one may exist")
-    assert told[2].endswith(f"run 3 of at most {stored.SHRINK_RUNS_MAX}; 2 s of 5 s for shrinking spent")
+    assert told[2].endswith(f"run 3 of at most {failure_store.SHRINK_RUNS_MAX}; 2 s of 5 s for shrinking spent")
     assert len(told) == 5 + 2, "five runs within the budget, and two that confirm what was found"
     second = stores[1].store(finding)
     assert dict(second.notes)["not shrunk"].startswith(f"{second.id} broke in the same way and was shrunk")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from lockref.coordination.port import CHILDREN, CONNECT, GET, PING, Failure, SessionState, WatchEvent, failed
-from lockref.coordination.session import COORDINATION, Event, Read, Session
+from lockref.coordination.session import COORDINATION, Event, ReadRequest, Session
 from lockref.helix.lock import ALL_HANDLED
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
@@ -29,7 +29,7 @@ class PipeliningDisturbedChannel(DisturbedChannel):
     [
         None,
         lambda session: session.get(PATHS.root),
-        lambda session: session.read_all([Read(GET, PATHS.root)]),
+        lambda session: session.read_all([ReadRequest(GET, PATHS.root)]),
     ],
     ids=["connect", "get", "read_all"],
 )

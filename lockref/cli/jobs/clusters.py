@@ -47,11 +47,11 @@ def run_cluster(
     phases = []
     with contextlib.ExitStack() as stack:
         hosts = zookeeper or stack.enter_context(started_zookeeper()).hosts
-        told = stack.enter_context(shown(console.say, is_live=console.is_live, printable=outgoing))
+        callbacks = stack.enter_context(shown(console.say, is_live=console.is_live, printable=outgoing))
         program = ClusterProgram(
             hosts.removeprefix("zookeeper://"),
             cluster,
-            told=told,
+            callbacks=callbacks,
             controller=settings,
             session_timeout_ns=session_timeout_ns,
             auth=credentials(os.environ),
@@ -61,8 +61,8 @@ def run_cluster(
         for change in (Change.START, *map(Change, changes or ("leave", "return"))):
             phase = program.phase(change)
             phases.append(phase)
-            told.say(table(phase))
-            told.say(finding(phase))
+            callbacks.say(table(phase))
+            callbacks.say(finding(phase))
     if console.as_json:
         console.document({"cluster": cluster.name, "phases": [phase.document() for phase in phases]})
     return 0 if all(phase.is_decided for phase in phases) else 2

@@ -65,7 +65,7 @@ def _in_blocks(runs: Sequence[Subject], repeats: int) -> list[Subject]:
 
 
 def _subjects(name: str) -> list[Subject]:
-    """What an argument names: the store of a fingerprint, or each part of a run."""
+    """The subjects that one argument names: the store of a fingerprint, or each part of a run."""
     path = Path(name)
     if path.suffix == ".json":
         return [fingerprint_subject(fingerprint.load(path), path)]

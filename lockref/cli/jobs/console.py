@@ -1,4 +1,4 @@
-"""What the user sees: plain lines when piped, one refreshed line on a terminal, never hostile bytes.
+"""Output for the user: plain lines when piped, one refreshed line on a terminal, never hostile bytes.
 
 Prose goes through `Console`; with `--json` standard output carries exactly one
 document, and prose goes to standard error.

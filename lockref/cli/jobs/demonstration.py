@@ -27,7 +27,7 @@ from reports.page import write_report
 from reports.spark.session import start_in_background
 from scenarios.campaign import default_processes, run_campaign
 from scenarios.definition.load import load_scenario
-from scenarios.failures.stored import FailureStore
+from scenarios.failures.failure_store import FailureStore
 from scenarios.runs import provenance
 from scenarios.worlds.contention import CROWD_MIN, attempts, contend_on
 

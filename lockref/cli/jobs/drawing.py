@@ -35,7 +35,7 @@ def draw_delta(console: Console, out: Path) -> int:
 
 
 def draw_helix(console: Console, out: Path) -> int:
-    """What each rebalancer costs when an instance leaves: `helix.html` in `out`, and each picture as PNG."""
+    """Draw the cost of each rebalancer when an instance leaves: `helix.html` in `out`, and each picture as PNG."""
     drawn = []
     for picture in helix_pictures(rows()):
         svg, png = dot_rows(picture.rows, marks=picture.marks, across=picture.across)

@@ -71,7 +71,10 @@ def evaluate(
 
 @dataclass(slots=True)
 class _Store:
-    """What was found of one store, and its exit codes. ended: why nothing more is asked of it; empty while more is."""
+    """The findings about one store, and its exit codes.
+
+    ended: why the store is asked nothing more; empty until then.
+    """
 
     uri: str
     folder: RunFolder

@@ -25,7 +25,7 @@ from scenarios.runs import RunFolder, end_of, provenance
 
 if TYPE_CHECKING:
     from lockref.errors import LockrefError
-    from scenarios.failures.stored import FailureStore
+    from scenarios.failures.failure_store import FailureStore
     from scenarios.worlds.judged_result import JudgedResult
 
 

@@ -18,9 +18,9 @@ from scenarios.campaign import Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
 from scenarios.definition.load import catalogue, is_own_file, load_scenario
 from scenarios.definition.mixture import inapplicable
+from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
-from scenarios.failures.stored import FailureStore
 from scenarios.runs import RunFolder, provenance, unfinished_runs
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ _HOST: Final = re.compile(r"([a-z0-9]{3,24}(?:\.z[0-9]{1,3})?)\.(?:blob|dfs)\.([
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What the environment holds for one account. name: of the account; "" where it is not said."""
+    """The credentials for one account in the environment. name: of the account; "" if the environment names none."""
 
     name: str = ""
     key: str = field(default="", repr=False)
@@ -107,7 +107,7 @@ def find_account(*, host: str, endpoint: str, environ: Mapping[str, str]) -> Acc
 
 
 def connection_string(account: Account, url: str) -> str:
-    """What leads any client of Azure's to this account at `url`, with its key or token: for a program's environment."""
+    """A connection string that leads any Azure client to this account at `url`, with the account's key or token."""
     parts = {
         "DefaultEndpointsProtocol": urlsplit(url).scheme,
         "AccountName": account.name,
@@ -178,7 +178,7 @@ def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _offered(environ: Mapping[str, str]) -> list[Credentials]:
-    """What the environment holds, in the order in which Azure's command line looks: connection string, key, token."""
+    """The credentials in the environment, in the order of Azure's command line: connection string, key, token."""
     found = []
     if settings := _settings(environ):
         name = settings.get("accountname", "")
@@ -207,7 +207,7 @@ def _settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _url_of(settings: dict[str, str]) -> tuple[str, str]:
-    """Where a connection string says to ask."""
+    """The address of the service that a connection string names."""
     if settings.get("usedevelopmentstorage", "").lower() == "true":
         return f"http://127.0.0.1:10000/{EMULATOR}", EMULATOR
     name, url = settings.get("accountname", ""), settings.get("blobendpoint", "").rstrip("/")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from lockref.clouds.answers import SOMETHING_ELSE, Answered, Asked, Question, decide, silence
+from lockref.clouds.answers import SOMETHING_ELSE, Meaning, Question, RequestKind, decide, silence
 from lockref.clouds.azure.facts import MARK, OUTCOMES, REFUSAL_CODES, SERVICE
 from lockref.clouds.azure.requests import plain_etag
 from lockref.clouds.calls import LEASE, LIST, READ, Answer, Call, Entries, HttpReply, Place
@@ -29,7 +29,7 @@ _ACCEPTED: Final = 202
 """The service's answer to a removal; it has no body."""
 
 
-def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
+def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Meaning:
     """The meaning of an answer. headers: by their names in lower case; one of them names the error."""
     code = code_word(headers.get("x-ms-error-code", ""))
     if status >= 300 and not code:
@@ -46,14 +46,14 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
     )
 
 
-def write_answer(question: Question, answered: Answered, *, body: bytes = b"") -> bytes:
+def write_answer(question: Question, answered: Meaning, *, body: bytes = b"") -> bytes:
     """The bytes of an answer with this meaning, such that `read_answer` reads it back.
 
     answered: status, code, version, and for an error `why`, which becomes its message. body: of an object that is read.
     """
     if answered.status // 100 == 2:
         headers = (("ETag", answered.version),) if answered.version else ()
-        return http_reply(answered.status, *headers, body=body if question.asked is Asked.READ else b"")
+        return http_reply(answered.status, *headers, body=body if question.kind is RequestKind.READ else b"")
     if not answered.code:
         return http_reply(answered.status)
     kind = (("Content-Type", XML), ("x-ms-error-code", answered.code))

@@ -23,7 +23,7 @@ from azure.core.exceptions import ClientAuthenticationError
 from lockref.clouds.answers import (
     A_DELETE,
     A_READ,
-    Answered,
+    Meaning,
     Question,
     read_reply,
     silence,
@@ -123,7 +123,7 @@ class AzureStore:
     def _blob(self, key: str) -> BlobClient:
         return self._client.get_blob_client(self._prefix + check_key(key))
 
-    def _ask(self, question: Question, send: Callable[[Callable[[Any], None]], object]) -> tuple[Answered, bytes]:
+    def _ask(self, question: Question, send: Callable[[Callable[[Any], None]], object]) -> tuple[Meaning, bytes]:
         """Send one request, and return the meaning of its answer and the answer's body.
 
         send: makes the SDK's call with the hook that it gets. The SDK gives the reply to the hook before it parses it.

@@ -1,4 +1,4 @@
-"""What is known of Azure Blob Storage: what its versions are, and the meaning of each of its answers.
+"""Facts about Azure Blob Storage: the form of its versions, and the meaning of each of its answers.
 
 Source: Azure's "Blob Storage error codes"; conditional-writes.md, section 1.
 """
@@ -118,7 +118,7 @@ _CONTAINER: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 
 
 def container_fault(name: str) -> str:
-    """What makes a container's name impossible, to stand after "the container … is not possible:"; "" if nothing."""
+    """Why a container's name is impossible, to follow "the container … is not possible:"; "" if it is possible."""
     if not 3 <= len(name) <= CHARS_MAX:
         return f"a name has 3 to {CHARS_MAX} characters"
     if _CONTAINER.fullmatch(name) is None:

@@ -146,7 +146,7 @@ def plain_etag(etag: str) -> str:
 
 
 def _written(exchange: Exchange) -> State | None:
-    """What a request writes; None while its body is still coming."""
+    """The state that a request writes; None while its body is still coming."""
     body = exchange.body
     if not exchange.is_complete:
         return None

@@ -1,4 +1,4 @@
-"""How Azure Blob Storage is asked: its SDK with one attempt, one deadline, and whole replies.
+"""Requests to Azure Blob Storage: its SDK with one attempt, one deadline, and whole replies.
 
 The SDK's own retries and redirects are off: a request sent again turns a landed write into a failed precondition (A2).
 """

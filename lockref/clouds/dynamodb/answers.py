@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
-from lockref.clouds.answers import Answered, Asked, Question, silence
+from lockref.clouds.answers import Meaning, Question, RequestKind, silence
 from lockref.clouds.calls import PUT, READ, Answer, Call, HttpReply, Place
 from lockref.clouds.dynamodb.facts import OUTCOMES, REFUSALS_BY_STATUS
 from lockref.clouds.dynamodb.requests import BODY_ATTRIBUTE, VERSION_ATTRIBUTE, version_of
@@ -21,7 +21,7 @@ _NO_JSON: Final = "no JSON came back"
 _NO_ITEM: Final = "an item came back that none of ours is"
 
 
-def read_answer(question: Question, status: int, _headers: Mapping[str, str], body: bytes) -> Answered:
+def read_answer(question: Question, status: int, _headers: Mapping[str, str], body: bytes) -> Meaning:
     """The meaning of an answer. A table tells no version of a write: that is the hash of the body, see `answer_to`."""
     if status < 300 and not is_json_object(body):
         # A success that is none of DynamoDB's, such as the page of a proxy.
@@ -29,18 +29,18 @@ def read_answer(question: Question, status: int, _headers: Mapping[str, str], bo
     found = json_object(body)
     code = _code(found)
     row = classify(OUTCOMES, status, code)
-    if row.outcome is Outcome.PRECONDITION_FAILED and question.asked is Asked.READ:
+    if row.outcome is Outcome.PRECONDITION_FAILED and question.kind is RequestKind.READ:
         # There was no condition that could fail.
-        return Answered(outcome=Outcome.AMBIGUOUS, status=status, code=code, why=row.why)
-    if row.outcome is not Outcome.APPLIED or question.asked is not Asked.READ:
-        return Answered(outcome=row.outcome, status=status, code=code, why=row.why)
+        return Meaning(outcome=Outcome.AMBIGUOUS, status=status, code=code, why=row.why)
+    if row.outcome is not Outcome.APPLIED or question.kind is not RequestKind.READ:
+        return Meaning(outcome=row.outcome, status=status, code=code, why=row.why)
     item = found.get("Item")
     if item is None:
-        return Answered(outcome=row.outcome, status=status, is_absent=True, why=row.why)
+        return Meaning(outcome=row.outcome, status=status, is_absent=True, why=row.why)
     shown = _shown(item)
     if shown is None:
         return silence(Outcome.AMBIGUOUS, _NO_ITEM, status=status)
-    return Answered(outcome=row.outcome, status=status, version=shown[0], why=row.why)
+    return Meaning(outcome=row.outcome, status=status, version=shown[0], why=row.why)
 
 
 def _code(found: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ _CREATING_PAUSE_NS: Final = 50_000_000
 
 
 class Naming(Protocol):
-    """How one table writes down what the table port calls `key`, and the rest of an item.
+    """The names of attributes in one table: those of what the table port calls `key`, and those of the rest of an item.
 
     attributes: the table's key, all of type S: the hash key, then the range key if there is one.
     """

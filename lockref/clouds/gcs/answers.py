@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from lockref.clouds.answers import A_CREATE, SOMETHING_ELSE, Answered, Asked, Question, decide, silence
+from lockref.clouds.answers import A_CREATE, SOMETHING_ELSE, Meaning, Question, RequestKind, decide, silence
 from lockref.clouds.calls import (
     BEGIN_UPLOAD,
     LIST,
@@ -64,7 +64,7 @@ _MESSAGES: Final = {
 }
 
 
-def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
+def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Meaning:
     """The meaning of an answer. headers: by their names in lower case.
 
     A download tells the generation in a header; every other answer tells it in the object's resource.
@@ -72,7 +72,7 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
     code = error_word(status, body, on_object=question.needs_object)
     row = classify(OUTCOMES, status, code)
     version = headers.get("x-goog-generation", "")
-    if status // 100 == 2 and (question.asked is Asked.WRITE or question.is_about_metadata):
+    if status // 100 == 2 and (question.kind is RequestKind.WRITE or question.is_about_metadata):
         version = version or _generation(body)
     return decide(
         row,
@@ -137,13 +137,13 @@ def _reason(errors: object) -> str:
     return ""
 
 
-def write_answer(question: Question, answered: Answered, *, body: bytes = b"") -> bytes:
+def write_answer(question: Question, answered: Meaning, *, body: bytes = b"") -> bytes:
     """The bytes of an answer with this meaning, such that `read_answer` reads it back.
 
     answered: status, code, version, and for an error `why`, which becomes its message. body: of an object that is read.
     """
     status = answered.status
-    if status // 100 == 2 and question.asked is Asked.READ and not question.is_about_metadata:
+    if status // 100 == 2 and question.kind is RequestKind.READ and not question.is_about_metadata:
         headers = (("x-goog-generation", answered.version),) if answered.version else ()
         return http_reply(status, *headers, body=body)
     if status // 100 == 2:

@@ -29,7 +29,7 @@ from lockref.clouds.answers import (
     A_CREATE,
     A_DELETE,
     A_READ,
-    Answered,
+    Meaning,
     Question,
     read_reply,
     silence,
@@ -217,7 +217,7 @@ class GcsStore:
             )
         )
 
-    def _ask(self, question: Question, send: Callable[[], object], blob: Blob) -> Answered:
+    def _ask(self, question: Question, send: Callable[[], object], blob: Blob) -> Meaning:
         """Send one request, and return the meaning of its answer.
 
         blob: the SDK's object of this request, which stores the generation of a success.

@@ -1,4 +1,4 @@
-"""What is known of Google Cloud Storage: what its versions are, and the meaning of each of its answers.
+"""Facts about Google Cloud Storage: the form of its versions, and the meaning of each of its answers.
 
 Source: Google's "HTTP status and error codes for JSON"; conditional-writes.md, section 1.
 """
@@ -74,7 +74,7 @@ _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]*[a-z0-9]")
 
 
 def bucket_fault(name: str) -> str:
-    """What makes `name` impossible, to stand after "the bucket … is not possible:"; "" if nothing does."""
+    """Why `name` is impossible, in words to follow "the bucket … is not possible:"; "" if it is possible."""
     if fault := common_fault(name):
         return fault
     if _BUCKET.fullmatch(name) is None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, TypedDict
 from xml.etree import ElementTree
 
-from lockref.clouds.answers import SOMETHING_ELSE, Answered, Asked, Question, decide, silence
+from lockref.clouds.answers import SOMETHING_ELSE, Meaning, Question, RequestKind, decide, silence
 from lockref.clouds.calls import (
     BEGIN_UPLOAD,
     LIST,
@@ -51,7 +51,7 @@ _LISTED: Final = (LIST, UPLOADS, VERSIONS, VERSIONING, BEGIN_UPLOAD)
 
 
 class _Details(TypedDict, total=False):
-    """What such an answer brings beside its meaning, see `Answer`."""
+    """The details of an answer of S3 beside its meaning, see `Answer`."""
 
     upload: str
     entries: Entries
@@ -63,7 +63,7 @@ class Answers:
 
     dialect: Dialect = AMAZON
 
-    def read_answer(self, question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
+    def read_answer(self, question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Meaning:
         """The meaning of an answer. headers: by their names in lower case. an error needs few bytes of its body."""
         code = error_code(body) if status >= 300 else ""
         if status == _NOT_FOUND and not body:
@@ -83,9 +83,9 @@ class Answers:
         code: str = "",
         version: str = "",
         headers: Mapping[str, str] = _NO_HEADERS,
-    ) -> Answered:
+    ) -> Meaning:
         """The meaning of an answer whose parts are known. code: `BODILESS_404` for a 404 that has no body."""
-        if code == BODILESS_404 and question.asked is Asked.OTHER:
+        if code == BODILESS_404 and question.kind is RequestKind.OTHER:
             code = ""
         row = classify(self.dialect.outcomes, status, code)
         return decide(
@@ -114,7 +114,7 @@ class Answers:
         """The status of an error that has a code alone; 500, which is ambiguous, for an unknown code."""
         return self.dialect.status_of.get(code, 500)
 
-    def write_answer(self, question: Question, answered: Answered, *, body: bytes = b"") -> bytes:
+    def write_answer(self, question: Question, answered: Meaning, *, body: bytes = b"") -> bytes:
         """The bytes of an answer with this meaning, such that `read_answer` reads it back.
 
         answered: status, code, version, and for an error `why`, which becomes its message.
@@ -122,7 +122,7 @@ class Answers:
         """
         if answered.status // 100 == 2:
             headers = (("ETag", answered.version),) if answered.version else ()
-            return http_reply(answered.status, *headers, body=body if question.asked is Asked.READ else b"")
+            return http_reply(answered.status, *headers, body=body if question.kind is RequestKind.READ else b"")
         if answered.code in ("", BODILESS_404):
             return http_reply(answered.status)
         return http_reply(answered.status, ("Content-Type", XML), body=xml_error(answered.code, answered.why))

@@ -25,9 +25,9 @@ from botocore.handlers import add_expect_header
 from lockref.clouds.answers import (
     A_DELETE,
     A_READ,
-    Answered,
-    Asked,
+    Meaning,
     Question,
+    RequestKind,
     read_reply,
     silence,
     write_question,
@@ -178,7 +178,7 @@ class S3Store:
                 return write_reply(silence(*lost(error, exchange)))
         return write_reply(self._applied(question, answer, exchange))
 
-    def _applied(self, question: Question, answer: Any, exchange: Exchange) -> Answered:
+    def _applied(self, question: Question, answer: Any, exchange: Exchange) -> Meaning:
         """The meaning of a success, with a reason that names the reply where a sign of S3 is missing."""
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
         found = self._answers.meaning_of(question, status, version=answer.get("ETag") or "", headers=exchange.headers)
@@ -186,10 +186,10 @@ class S3Store:
             return found
         told = exchange.received if exchange.status else status
         title = self._answers.dialect.title
-        missing = f"a sign of {title}" if question.asked is Asked.DELETE else "an ETag"
+        missing = f"a sign of {title}" if question.kind is RequestKind.DELETE else "an ETag"
         return silence(found.outcome, f"{told}, without {missing}: does {title} answer there?", status=status)
 
-    def _refused(self, question: Question, error: ClientError, exchange: Exchange) -> Answered:
+    def _refused(self, question: Question, error: ClientError, exchange: Exchange) -> Meaning:
         """The meaning of an error for a write.
 
         botocore reports 500 for a success whose body it does not know. So the status on the wire is asked first.

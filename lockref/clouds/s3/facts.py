@@ -1,4 +1,4 @@
-"""What is known of S3: what its versions are, and the meaning of each of its answers.
+"""Facts about S3: the form of its versions, and the meaning of each of its answers.
 
 Other servers speak S3, too. One whose answers have the same meanings needs nothing here. A `Dialect` tells what another
 one says otherwise, and gets a scheme of its own: see docs/adding-a-cloud.md.
@@ -115,7 +115,7 @@ class Dialect:
 
     @property
     def form(self) -> str:
-        """How a URI is written, for people."""
+        """The form of a URI with this scheme, as people are told it."""
         return f"{self.scheme}://{_FORM}"
 
 
@@ -153,7 +153,7 @@ _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]*[a-z0-9]")
 
 
 def bucket_fault(name: str) -> str:
-    """What makes `name` impossible, to stand after "the bucket … is not possible:"; "" if nothing does."""
+    """Why `name` is impossible, in words to follow "the bucket … is not possible:"; "" if it is possible."""
     if fault := common_fault(name):
         return fault
     if len(name) > CHARS_MAX:

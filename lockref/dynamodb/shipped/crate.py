@@ -69,11 +69,14 @@ class Crate(RowLock):
         self.took_over = False
 
     def lease_attribute(self) -> Attribute:
-        """What a write puts into `leaseDuration`."""
+        """The value that a write puts into `leaseDuration`."""
         return text(str(self.lease_ns // NS_PER_S))
 
     def lease_s(self, row: dict[str, Any]) -> int | None:
-        """What a reader understands of `leaseDuration`; None: nothing. Raises CorruptRecord for other words."""
+        """The seconds that a reader understands in `leaseDuration`; None if there is no value.
+
+        Raises CorruptRecord for others.
+        """
         words = words_in(row, DURATION)
         if words is None:
             return None
@@ -139,7 +142,7 @@ class Crate(RowLock):
         return _Sighting(version_in(row), self.lease_s(row), self._wall_ms())
 
     def _take_over(self, row: dict[str, Any], version: str) -> bool:
-        """What a dead holder was about to do is copied forward, also where there is nothing (B12)."""
+        """Copy the data of a dead holder into our own record, also where it is empty (B12)."""
         self.took_over = self._put(words_in(row, DATA), exists(KEY), equals(VERSION, text(version)))
         return self.took_over
 

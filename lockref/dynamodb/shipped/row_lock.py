@@ -1,4 +1,4 @@
-"""What the shipped locks have in common: one row, one grant at a time, and a caller who tries again and again.
+"""The common part of the shipped locks: one row, one grant at a time, and a caller who tries again and again.
 
 A shipped lock says that it holds from its grant to its release: none has a public way to ask its lease (B9). So `holds`
 answers from memory, unless a build has a state of its own.

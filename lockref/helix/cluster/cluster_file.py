@@ -170,7 +170,7 @@ class _Reader:
     def _partitions(
         self, path: KeyPath, resource: Mapping[str, Any], model: StateModel | None
     ) -> tuple[int | None, int | None]:
-        """How many locks, and how many holders each may have."""
+        """The number of locks, and the number of holders that each lock may have."""
         path = (*path, "partitions")
         found = self._values.mapping(path, resource.get("partitions", {}))
         if found is None:

@@ -215,7 +215,7 @@ class DeclaredModels:
 def _place(
     path: KeyPath, part: Sequence[str | int], numbers: Sequence[int], counts: Mapping[str, tuple[int, str]]
 ) -> KeyPath:
-    """Where a part of a state model stands in the file. numbers: of the transitions there."""
+    """The place of a part of a state model in the file. numbers: of the transitions there."""
     kind, *rest = part
     if kind == "counts":
         return (*path, "constraints", "state", "counts", counts[str(rest[0])][0], *rest[1:])

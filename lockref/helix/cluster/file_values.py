@@ -144,7 +144,7 @@ class FileValues:
 
 
 def said_of(value: Any) -> str:
-    """How a message about a value begins."""
+    """The beginning of an error about a value."""
     if value is None:
         return "has no value"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""How a controller sends requests: until an answer comes, or once; without an answer its pass then begins again."""
+"""A controller's requests: repeated until an answer comes, or sent once; then no answer makes the pass begin anew."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ HISTORY_LENGTH: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """How a controller works. Durations in nanoseconds.
+    """The settings of a controller. Durations in nanoseconds.
 
     session_timeout_ns: how long the server waits for a silent controller. period_ns: after this time without an event
     the controller decides again, and repeats orders that had no effect. rebalancer: used instead of every resource's

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from lockref.coordination.port import CHILDREN, EXISTS, GET, Failure, Stat, WatchEvent, is_failure
-from lockref.coordination.session import Event, Read, Session
+from lockref.coordination.session import Event, ReadRequest, Session
 from lockref.errors import ConfigError
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import Reply
@@ -64,7 +64,7 @@ class Looking:
 
     def lists(self, paths: Sequence[str]) -> list[list[str] | None]:
         """The names below each of these; None where there is no such znode."""
-        replies = self._session.read_all([Read(CHILDREN, path) for path in paths])
+        replies = self._session.read_all([ReadRequest(CHILDREN, path) for path in paths])
         return [None if reply.body is None else list(reply.body) for reply in map(self._settled, replies)]
 
     def names(self, path: str) -> list[str]:
@@ -74,18 +74,18 @@ class Looking:
 
     def bodies(self, paths: Sequence[str]) -> list[Reply]:
         """Bodies that are read this once, and not watched."""
-        replies = self._session.read_all([Read(GET, path, is_watching=False) for path in paths])
+        replies = self._session.read_all([ReadRequest(GET, path, is_watching=False) for path in paths])
         return [reply if _is_forbidden(reply) else self._settled(reply) for reply in replies]
 
     def looks(self, paths: Iterable[str]) -> list[Reply]:
         """Bodies and versions; `missing` where there is none. What is known is only asked for its version."""
         wanted = list(paths)
         self._looked_at |= dict.fromkeys(wanted)
-        replies = self._asked([Read(EXISTS if path in self._known else GET, path) for path in wanted])
+        replies = self._asked([ReadRequest(EXISTS if path in self._known else GET, path) for path in wanted])
         changed = [
             path for path in wanted if path in self._known and replies[path].version != self._known[path].version
         ]
-        replies |= self._asked([Read(GET, path) for path in changed])
+        replies |= self._asked([ReadRequest(GET, path) for path in changed])
         found: list[Reply] = []
         for path in wanted:
             reply = replies[path]
@@ -99,7 +99,7 @@ class Looking:
             found.append(reply)
         return found
 
-    def _asked(self, reads: Sequence[Read]) -> dict[str, Reply]:
+    def _asked(self, reads: Sequence[ReadRequest]) -> dict[str, Reply]:
         replies = self._session.read_all(reads)
         return {
             read.path: reply if _is_forbidden(reply) else self._settled(reply)
@@ -107,11 +107,17 @@ class Looking:
         }
 
     def record(self, path: str, reply: Reply) -> ZNRecord:
-        """What was found there. Errors: ConfigError for what is no record, or may not be read."""
+        """The record that the reply holds.
+
+        Errors: ConfigError for a body that is no record, or a znode that may not be read.
+        """
         return self.once(path, reply, "record", partial(ZNRecord.from_json, reply.body or b"", path))
 
     def once(self, path: str, reply: Reply, what: str, make: Callable[[], T]) -> T:
-        """What is made of one version of a znode is made once. Errors: ConfigError for what may not be read."""
+        """Make a value of a znode's body, once for each version.
+
+        Errors: ConfigError for a znode that may not be read.
+        """
         if _is_forbidden(reply):
             raise ConfigError(f"{path} may not be read ({reply.reason})")
         made = self._known[path].made

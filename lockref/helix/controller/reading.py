@@ -38,7 +38,10 @@ from lockref.ports import Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read. rebalancers: by resource. settled: by instance, locks that its page need not name any more."""
+    """The result of reading a cluster.
+
+    rebalancers: by resource. settled: by instance, locks that its page no longer needs.
+    """
 
     snapshot: Snapshot
     rebalancers: Mapping[str, Rebalancer]
@@ -59,7 +62,7 @@ class _Live:
 
 
 class _States(NamedTuple):
-    """What one znode says of one resource. without: locks that it names, and gives no state of."""
+    """The states of one resource in one znode. without: locks that the znode names without a state."""
 
     model: str
     states: Mapping[str, Replica | None]

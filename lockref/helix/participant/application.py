@@ -17,7 +17,7 @@ Handlers = Mapping[tuple[str, str], Handler]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantSettings:
-    """How a participant lives. Durations in nanoseconds.
+    """The settings of a participant. Durations in nanoseconds.
 
     session_timeout_ns: how long the server waits for it when it is silent. rate_bound_ppm, margin_ns: see
     `Session.safe_until_ns`. fences_itself: it holds by its own clock too; False is the original (Z9, Z10).

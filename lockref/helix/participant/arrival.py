@@ -1,4 +1,4 @@
-"""How an instance appears in its cluster: what it requires there, and what it does with traces of earlier sessions."""
+"""The arrival of an instance in its cluster: its requirements, and its treatment of traces of earlier sessions."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Arrival:
             self._runtime.sleep(RETRY_PAUSE_NS)
 
     def _arrival(self) -> list[Operation]:
-        """What appears with a new session, and what goes with the old ones."""
+        """The operations of an arrival: create the znodes of the new session, and remove those of older sessions."""
         session, paths = self._session, self._paths
         own = layout.session_name(session.id)
         live = ZNRecord(self._instance, {"SESSION_ID": own, "LIVE_INSTANCE": self._runtime.process_mark() or own})
@@ -134,7 +134,10 @@ class Arrival:
         return operations
 
     def _left(self, session: str, own: str) -> list[str]:
-        """What one session has left, children before parents. What an earlier one says is carried over."""
+        """The znodes that one session has left, children before parents.
+
+        The states in an earlier session's are carried over.
+        """
         folder = self._paths.current_states(session)
         found = [folder]
         for path in found:  # Grows while it is walked.

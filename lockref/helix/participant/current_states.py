@@ -25,7 +25,7 @@ COMPRESSION: Final = 4
 
 @dataclass(slots=True)
 class Replica:
-    """What one instance knows of one lock. queue: messages that wait for the one that is being executed.
+    """The knowledge of one instance about one lock. queue: messages that wait behind the one that is being executed.
 
     is_reported: CURRENTSTATES names it. What was dropped is not named, and counts as being in the initial state.
     """

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lockref.coordination.port import GET, Change, Operation, SessionState, Stat, WatchEvent, change, create, delete
-from lockref.coordination.session import Read, Session
+from lockref.coordination.session import ReadRequest, Session
 from lockref.errors import BackendUnavailable, ConfigError, LockLost, ReleaseFailed, StoreRejected
 from lockref.helix.participant.application import Handlers, Listener, ParticipantSettings
 from lockref.helix.participant.arrival import Arrival
@@ -178,7 +178,9 @@ class Participant:
         self._known = {name: None for name in names if name in self._known}
         fresh: list[Message] = []
         unknown = [name for name in names if name not in self._known]
-        replies = self._session.read_all([Read(GET, self._paths.message(name), is_watching=False) for name in unknown])
+        replies = self._session.read_all(
+            [ReadRequest(GET, self._paths.message(name), is_watching=False) for name in unknown]
+        )
         for name, reply in zip(unknown, replies, strict=True):
             path = self._paths.message(name)
             found = reply if reply.outcome is Outcome.APPLIED else self._patience.read(path)

@@ -1,4 +1,4 @@
-"""How long an instance repeats its requests: until an answer comes, the instance leaves, or its session ends."""
+"""The patience of an instance: it repeats a request until an answer comes, the instance leaves, or its session ends."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What stands in ZooKeeper: Helix' records, their paths, its messages, and what a state says of a lock."""
+"""The content of ZooKeeper: Helix' records, their paths, Helix' messages, and the lock that a state describes."""

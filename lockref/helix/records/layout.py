@@ -1,4 +1,4 @@
-"""Where Helix keeps what: the paths of one cluster, and the records of instances.
+"""The layout of a Helix cluster in ZooKeeper: its paths, and the records of instances.
 
 Source: `org.apache.helix.PropertyPathBuilder`; section 2 of what is known is in docs/helix.md.
 """
@@ -75,7 +75,10 @@ class ClusterPaths:
 
     @property
     def grants(self) -> str:
-        """What instances may hold by what leaders have told them; Helix has no such znode. See `grants`."""
+        """The path of the grants: the locks that leaders have told instances to hold.
+
+        Helix has no such znode. See `grants`.
+        """
         return f"/{self.cluster}/CONTROLLER/GRANTS"
 
     def grants_of(self, instance: str) -> str:

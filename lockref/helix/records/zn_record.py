@@ -93,7 +93,10 @@ def is_compressed(body: bytes) -> bool:
 
 
 def _inflated(body: bytes) -> bytes:
-    """What was compressed. Errors: ValueError for what is no gzip, is cut off, or is larger than anybody writes."""
+    """The bytes behind a gzip body.
+
+    Errors: ValueError for a body that is no gzip, is cut off, or unpacks to too many bytes.
+    """
     machine = zlib.decompressobj(wbits=31)
     try:
         found = machine.decompress(body, _INFLATED_BYTES_MAX)

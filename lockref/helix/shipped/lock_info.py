@@ -1,4 +1,4 @@
-"""What the record of Helix' lock says: `LockInfo`.
+"""The content of the record of Helix' lock: `LockInfo`.
 
 Every time is in milliseconds of the wall clock of whoever wrote it. `None` is no value of a field but of the requestor,
 which is `null` in every record that an acquiring call writes.
@@ -71,8 +71,9 @@ class LockInfo(NamedTuple):
 
     @classmethod
     def of(cls, record: StoredRecord | None) -> LockInfo:
-        """What a record says. No record, and every field that is absent or no number, says what a free lock says (HJ1).
+        """The lock that a record describes.
 
+        No record, or a field that is absent or no number, reads as a free lock (HJ1).
         Raises CorruptRecord where its fields are `null`: the original fails with a null pointer.
         """
         if record is None:

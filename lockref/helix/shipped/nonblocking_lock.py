@@ -29,11 +29,11 @@ _PLACE: Final = re.compile(r"\{.+?\}")
 
 
 class HelixException(LockError):
-    """What the original throws as `HelixException`; within an update it comes to False."""
+    """The error that the original throws under this name; within an update it ends as False."""
 
 
 class LockScope(StrEnum):
-    """What a lock is about, and where its znode lies."""
+    """The scope of a lock, and the path of its znode."""
 
     CLUSTER = "/{clusterName}/LOCK/CLUSTER/{clusterName}"
     PARTICIPANT = "/{clusterName}/LOCK/PARTICIPANT/{participantName}"
@@ -55,7 +55,7 @@ class LockScope(StrEnum):
 
 
 class LockStatus(Enum):
-    """How the latest waiting of a lock object went. It is never taken back (HJ4, HJ15)."""
+    """The result of the latest wait of a lock object. It is never reset (HJ4, HJ15)."""
 
     LOCKED = "LOCKED"
     PENDING = "PENDING"
@@ -64,7 +64,7 @@ class LockStatus(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockConfig:
-    """What a lock object is made with. Durations in milliseconds.
+    """The arguments of a lock object. Durations in milliseconds.
 
     user: names the owner; two objects of one user are one owner. lease_ms: how long the lock is held, from now.
     priority: a higher one pre-empts. waiting_ms: how long a higher one waits for the owner's clean-up. cleanup_ms: how
@@ -149,7 +149,10 @@ class NonblockingLock:
         return LockInfo.of(self._accessor.get(self.path))
 
     def is_current_owner(self) -> bool:
-        """What the znode says, and this process's wall clock. Raises CorruptRecord, StoreRejected."""
+        """True if the znode names this user and its lease has not ended by our wall clock.
+
+        Raises CorruptRecord, StoreRejected.
+        """
         return self._owns(self.current_info())
 
     def close(self) -> None:

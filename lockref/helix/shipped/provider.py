@@ -44,7 +44,10 @@ def lock_path(key: str) -> str:
 
 
 def decode_state(key: str, body: bytes) -> list[LockView]:
-    """What a znode says about its lock; nothing where it is no record with an owner field. A `StateDecoder`."""
+    """The lock that a znode describes; an empty list for a body that is no record with an owner field.
+
+    A `StateDecoder`.
+    """
     record = parsed(body)
     if not key.startswith(_FOLDER) or record is None or not record.simple or "OWNER" not in record.simple:
         return []

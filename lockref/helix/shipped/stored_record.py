@@ -1,4 +1,4 @@
-"""How Helix' client reads and writes a record, byte for byte: `ZNRecord` under Jackson.
+"""The form in which Helix' client reads and writes a record, byte for byte: `ZNRecord` under Jackson.
 
 `lockref.helix.records.zn_record` is ours, and strict. This one takes what Jackson takes, for the lock's mistakes begin
 here: what cannot be parsed is read as nothing at all (HJ1), an unknown field is passed over, and a number that is none

@@ -1,4 +1,4 @@
-"""What Hudi's three cloud clients make of a store's answers.
+"""The three cloud clients of Hudi: how each of them maps a store's answers.
 
 Hudi's provider never sees a status code: its client folds every answer into
 LockGetResult or LockUpsertResult, or throws. The three clients disagree, and
@@ -80,7 +80,7 @@ class StorageLockClient(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one of Hudi's clients maps HTTP statuses. Statuses in no table raise.
+    """One of Hudi's clients: its mapping of HTTP statuses. Statuses in no table raise.
 
     read, write: exact statuses; a server error (5xx) is always unknown.
     other_rejections: what a write makes of any other 4xx; None raises.

@@ -136,7 +136,7 @@ class HudiLock:
             self._drop()
 
     def run_shutdown_hook(self) -> None:
-        """What the end of the process does in Hudi: release at once, while the writer may still be writing (U16)."""
+        """Do as Hudi does at the end of its process: release at once, while the writer may still be writing (U16)."""
         if self._provider is not None:
             self._provider.run_shutdown_hook()
 

@@ -51,7 +51,7 @@ class LockState(StrEnum):
 
 
 class HoodieLockException(LockError):
-    """What Hudi's provider throws on purpose; `state` is None where its message names none.
+    """The error that Hudi's provider throws on purpose; `state` is None if its message names none.
 
     Its caller, `LockManager`, tries again after this one and after no other.
     """
@@ -225,7 +225,7 @@ class StorageBasedLockProvider:
             raise self._failed_to_release()
 
     def renew_lock(self) -> bool:
-        """What the heartbeat calls: True unless the lock is certainly lost. Never raises what Java calls Exception."""
+        """Renew, for the heartbeat: True unless the lock is certainly lost. Never raises what Java calls Exception."""
         with self._monitor:
             try:
                 return self._renew()
@@ -248,7 +248,7 @@ class StorageBasedLockProvider:
             self._is_closed = True
 
     def run_shutdown_hook(self) -> None:
-        """What the JVM's shutdown hook does: one attempt at releasing, the heartbeat left running (U16)."""
+        """Do as the JVM's shutdown hook does: one attempt at releasing; the heartbeat is left running (U16)."""
         with self._monitor:
             if not self._is_closed and self._actually_holds_lock():
                 self._try_expire_current_lock(from_shutdown_hook=True)

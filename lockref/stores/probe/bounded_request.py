@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.runtime import NS_PER_MS, MonoNs, Runtime
 from lockref.stores.port import ObjectStore, ReadReply, Version, WriteReply
-from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.measured import Measurements
 from lockref.words import Outcome
 
 _PAUSE_NS: Final = 100 * NS_PER_MS
@@ -22,7 +22,7 @@ class Asking:
     """A store that is asked with patience, and what it says when it cannot be used."""
 
     def __init__(
-        self, store: ObjectStore, found: Measured, *, address: str, patience_ns: int, runtime: Runtime
+        self, store: ObjectStore, found: Measurements, *, address: str, patience_ns: int, runtime: Runtime
     ) -> None:
         self.store = store
         self.found = found
@@ -75,7 +75,7 @@ class Asking:
         return reply.outcome is Outcome.PRECONDITION_FAILED
 
     def read(self, key: str) -> ReadReply:
-        """What is there; a read that is throttled is asked again."""
+        """The reply to a read of the object; a read that is throttled is sent again."""
         self._require_time("read an object")
         reply = self._patiently(lambda: self.store.read(key))
         if reply.outcome is not Outcome.APPLIED:

@@ -1,4 +1,4 @@
-"""What a lock asks of a store: the numbered questions, defined once for every probe.
+"""The demands of a lock on a store: the numbered questions, defined once for every probe.
 
 The quick form (`selftest`, before a lock opens a store) puts a few of them. The full probe (`scenarios/probe`) puts
 them all. Both name them by these ids, words and harms, and so do results, messages and pages.

@@ -32,7 +32,7 @@ Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class _Part(BaseModel):
-    """What every reader of a fingerprint relies on; more may be there, and is kept."""
+    """A part of a fingerprint, with the fields that every reader relies on; further fields are allowed and kept."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -63,7 +63,7 @@ class DesignAnswer(_Part):
 
 
 class Rate(_Part):
-    """How often a race went wrong.
+    """The rate at which a race went wrong.
 
     share: of faulty rounds; None where no round could be judged. low, high: its bounds at 95 %.
     races: the counts of each.
@@ -115,7 +115,7 @@ class EarlierProbe(_Part):
 
 
 class Residue(_Part):
-    """What the probe could not remove below its prefix.
+    """The objects that the probe could not remove below its prefix.
 
     requests: how many the cleaning took. left: keys. reason: why; "" where all is gone. earlier: what other probes have
     left, or are using now; documents before it was told have none.
@@ -129,7 +129,7 @@ class Residue(_Part):
 
 
 class Fingerprint(_Part):
-    """What a probe found of one store.
+    """The findings of a probe about one store.
 
     client: who asked. date_utc: when the probe began, as `2026-01-31T12:00:00Z`. lasted_ns: how long it took. requests:
     how many were sent. ended: why it ended early, or "". designs: by name. clauses: by id. latency: by kind of request.

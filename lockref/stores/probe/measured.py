@@ -1,4 +1,4 @@
-"""What a store did when it was asked: which conditions it kept, how often, how fast.
+"""Measurements of a store: which conditions it kept, how often, how fast.
 
 A server's dialect promises conditions; whether this server keeps them is
 measured (`lockref.stores.probe.selftest`). A pass bounds the defect's rate and proves
@@ -66,7 +66,7 @@ class ConditionResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measurements:
     """The results of all conditions of one store.
 
     versions_repeat: equal bytes gave equal versions (C7); None where it was not seen.

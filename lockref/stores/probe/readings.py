@@ -1,4 +1,4 @@
-"""What the answers of a store to one question mean: read in one way by the quick form of the probe and by the full one.
+"""The meaning of a store's answers to one question: the quick form of the probe and the full one read them alike.
 
 Both look at the same two things: what the store answered, and what is there afterwards. The quick form asks through the
 port of an object store, the full one by raw requests; neither matters here. Each probe has sentences of its own around

@@ -17,7 +17,7 @@ from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, ThreadRuntime
 from lockref.stores.port import ObjectStore, Version, WriteReply
 from lockref.stores.probe.bounded_request import Asking
-from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.measured import Measurements
 from lockref.stores.probe.races import RACES_NS_DEFAULT, ROUNDS_DEFAULT, Races
 from lockref.stores.probe.readings import AfterRefusal, read_refusal
 from lockref.words import Outcome
@@ -42,7 +42,7 @@ def ensure_usable(
     patience_ns: int = PATIENCE_DEFAULT_NS,
     tolerated: frozenset[str] = frozenset(),
     runtime: Runtime | None = None,
-) -> Measured:
+) -> Measurements:
     """Return what was measured if the store keeps its conditions, as far as some writes can tell.
 
     tolerated: clauses that this store is known to break, such as `C8`. They raise no error; the caller tells of them.
@@ -63,7 +63,7 @@ def ensure_usable(
     return found
 
 
-def require_kept(found: Measured, *, address: str, tolerated: frozenset[str] = frozenset()) -> None:
+def require_kept(found: Measurements, *, address: str, tolerated: frozenset[str] = frozenset()) -> None:
     """Raise CapabilityMissing if a condition was ignored that is not tolerated."""
     ignored = [finding for finding in found.ignored if finding.condition.clause not in tolerated]
     if ignored:
@@ -83,7 +83,7 @@ def measure(
     races_ns: int = RACES_NS_DEFAULT,
     patience_ns: int = PATIENCE_DEFAULT_NS,
     runtime: Runtime | None = None,
-) -> Measured:
+) -> Measurements:
     """Put the store's conditions to the test, and tell what it did.
 
     Writes small objects under fresh keys below `key_prefix` and removes them.
@@ -100,7 +100,7 @@ def measure(
     nonce = runtime.token_bytes(8).hex()
     prefix = f"{key_prefix.strip('/')}/" if key_prefix.strip("/") else ""
     base = f"{prefix}selftest-{nonce}"
-    found = Measured(credentials=str(getattr(store, "credentials_note", "")))
+    found = Measurements(credentials=str(getattr(store, "credentials_note", "")))
     asking = Asking(store, found, address=address, patience_ns=patience_ns, runtime=runtime)
     try:
         _one_by_one(asking, f"{base}-conditions")

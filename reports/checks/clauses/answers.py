@@ -34,7 +34,7 @@ from reports.checks.clauses.tokens import last_tokens
 from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.operations import Operations, holding_task, tenure_of_release, told_call
+from reports.checks.facts.operations import Operations, holding_task, tenure_of_release, witness_call
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
@@ -195,7 +195,7 @@ def check_answers(
         seq = events.integers("seq")
         return {
             **(_describe_tokens(truth, operations, one, int(row[index])) if what[index] >= RETURNED_TOKEN else {}),
-            "calls": [told_call(events, operations, one)],
+            "calls": [witness_call(events, operations, one)],
             "writes": _told_writes(truth, operations, one, grant_behind(int(what[index]), one)),
             "text": f"{events.text('node', int(operations.node[one]))} was {TEXTS[int(what[index])]}",
             "kind": KINDS[int(what[index])],

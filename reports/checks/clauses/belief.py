@@ -23,7 +23,7 @@ from reports.checks.facts.columns import Events, Flags, Ints, Runs
 from reports.checks.facts.segments import suspicious_groups
 from reports.checks.facts.tenures import Tenures
 from reports.checks.rulings import Violations
-from reports.checks.told import told_row
+from reports.checks.witness_rows import witness_row
 
 
 def overlapping(tenures: Tenures, is_simulated: Flags) -> tuple[Ints, Ints]:
@@ -106,7 +106,7 @@ def describe_tenure(events: Events, tenures: Tenures, which: int) -> dict[str, A
     """One tenure for a witness."""
     seq = events.integers("seq")
     token = int(tenures.token[which])
-    return told_row(
+    return witness_row(
         events,
         int(tenures.first_row[which]),
         task=events.text("task", int(tenures.task[which])),

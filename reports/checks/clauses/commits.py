@@ -14,7 +14,7 @@ from lockref.words import Outcome
 from reports.checks.facts.columns import Events, Ints
 from reports.checks.facts.commits import Commits, Landings, Returns
 from reports.checks.rulings import Ruling, Violations
-from reports.checks.told import told_row
+from reports.checks.witness_rows import witness_row
 
 NO_COMMIT = "nothing was committed to a log"
 
@@ -150,7 +150,7 @@ class _Ledger:
     def _told(self, answer: int) -> dict[str, Any]:
         row = int(self.returns.row[answer])
         events = self.events
-        told = told_row(events, row, outcome=Outcome(int(self.returns.outcome[answer])).name.lower())
+        told = witness_row(events, row, outcome=Outcome(int(self.returns.outcome[answer])).name.lower())
         return {
             "table": told["key"],
             "node": told["node"],
@@ -173,7 +173,7 @@ class _Ledger:
 
     def _entry(self, landing: int) -> dict[str, Any]:
         events, row = self.events, int(self.landings.row[landing])
-        return told_row(
+        return witness_row(
             events,
             row,
             version=int(self.landings.version[landing]),

@@ -29,7 +29,7 @@ from reports.checks.facts.segments import below_earlier_maximum
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
 from reports.checks.situation_names import TOKEN
-from reports.checks.told import told_row
+from reports.checks.witness_rows import witness_row
 
 GUILTY_TOLD: Final = 2
 """So many wrong writes of a resource are shown beside the worst of them."""
@@ -69,7 +69,7 @@ def check_effect_exclusion(case: Case, excused: Flags) -> Violations:
     )
 
     def witness(index: int) -> dict[str, Any]:
-        return describe_guilty(case, _Judged(accepted, reason, is_bad), int(bad[index]))
+        return describe_wrong_write(case, _Judged(accepted, reason, is_bad), int(bad[index]))
 
     return Violations(clause="S4", run=effects.run[accepted[bad]], at_ns=effects.at_ns[accepted[bad]], witness=witness)
 
@@ -198,7 +198,7 @@ class _Judged:
     is_bad: Flags
 
 
-def describe_guilty(case: Case, judged: _Judged, position: int) -> dict[str, Any]:
+def describe_wrong_write(case: Case, judged: _Judged, position: int) -> dict[str, Any]:
     """The witness of a wrong write: all wrong ones of its resource are counted, and the worst of them are shown.
 
     position: of the first wrong write, among the accepted ones. Beside the wrong writes stand the rival's write that
@@ -282,7 +282,7 @@ def _describe_effect(case: Case, which: int) -> dict[str, Any]:
     events, effects = case.events, case.effects
     row, token = int(effects.row[which]), int(effects.token[which])
     sent = int(events.sent_by_request[events.request_keys(np.array([row]))][0]) if effects.is_seen[which] else -1
-    return told_row(
+    return witness_row(
         events,
         row,
         sent_row=sent,

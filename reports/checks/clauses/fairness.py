@@ -17,7 +17,7 @@ from lockref.errors import ConfigError
 from lockref.words import ABSENT, Op
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.operations import told_call
+from reports.checks.facts.operations import witness_call
 from reports.checks.facts.segments import count_at_or_before, is_first, renumber
 from reports.checks.rulings import Ruling, Violations
 
@@ -125,7 +125,7 @@ def _check_bypass(case: Case, allowed: Ints) -> Violations:
             "kind": "bypassed",
             "lock": case.events.text("lock", int(operations.lock[call])),
             "allowed": int(allowed[operations.run[call]]),
-            "calls": [told_call(case.events, operations, call)],
+            "calls": [witness_call(case.events, operations, call)],
         }
 
     return Violations(clause="F1", run=operations.run[bad], at_ns=operations.call_at_ns[bad], witness=witness)
@@ -156,7 +156,7 @@ def _check_starvation(case: Case, claimed: Flags) -> Violations:
         return {
             "text": f"{case.events.text('node', int(operations.node[call]))} was never granted while others were",
             "kind": "starved",
-            "calls": [told_call(case.events, operations, call)],
+            "calls": [witness_call(case.events, operations, call)],
             "lock": case.events.text("lock", int(operations.lock[call])),
         }
 

@@ -26,7 +26,7 @@ from reports.checks.facts.reentrancy import are_inner, grant_left
 from reports.checks.facts.segments import is_first, renumber
 from reports.checks.facts.sources.grants import DELETED, FREED, LIVE, RELEASED
 from reports.checks.facts.taken_anew import entered_row
-from reports.checks.facts.waits import Waits, allowances_ns, told_wait, waited_text
+from reports.checks.facts.waits import Waits, allowances_ns, waited_text, witness_wait
 from reports.checks.rulings import HOLED, Ruling, Violations
 
 
@@ -307,7 +307,7 @@ def _accused(
             "bound_ns": bound,
             "size_ns": waited,
             "interval_ns": [int(since[gap]), int(gaps.until_ns[gap])],
-            **told_wait(case, waits, wait),
+            **witness_wait(case, waits, wait),
         }
         return told | ({"stands": stands} if stands else {}) | ({"because": because} if because else {})
 
@@ -341,7 +341,7 @@ def _blamed(stands: dict[str, Any] | None) -> str:
 
 
 def _short_lives(bounds: Bounds, gaps: _Gaps, waits: Waits, gap: int, since_ns: int, until_ns: int) -> str:
-    """Where a record must be watched before it may be taken over, and nobody watched it for so long: that, in words.
+    """The note that no client watched the record for as long as a take-over demands; empty if one did, or need not.
 
     until_ns: when the bound was over.
     """

@@ -28,10 +28,10 @@ from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.operations import told_call
+from reports.checks.facts.operations import witness_call
 from reports.checks.facts.sources.grants import FREED
 from reports.checks.facts.taken_anew import taken_anew_ns
-from reports.checks.facts.waits import Waits, find_waits, told_wait, waited_text
+from reports.checks.facts.waits import Waits, find_waits, waited_text, witness_wait
 from reports.checks.rulings import HOLED, Ruling, Violations
 
 NO_FAULTS_END = "the run's disturbances never end, or nobody said when"
@@ -137,7 +137,7 @@ def _with_unread(case: Case, bounds: Bounds, waits: Waits, over_ns: Ints, known:
             "bound_ns": int(bounds.grant_ns[called.run[wait]]),
             "size_ns": end - begin,
             "interval_ns": [begin, end],
-            **told_wait(case, called, wait),
+            **witness_wait(case, called, wait),
         }
 
     run = called.run[which]
@@ -178,7 +178,7 @@ def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
             "request": int(case.events.integers("request")[operations.call_row[call]]),
             "bound_ns": int(bound_ns[call]),
             "size_ns": int(took[call]),
-            "calls": [told_call(case.events, case.operations, call)],
+            "calls": [witness_call(case.events, case.operations, call)],
             "interval_ns": [int(operations.call_at_ns[call]), int(operations.call_at_ns[call] + took[call])],
         }
 
@@ -244,7 +244,7 @@ def _check_no_orphans(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
             "text": "an acquire that failed left a grant in force beyond one validity",
             "kind": "orphan",
             "size_ns": int(over[index] - limit[index]),
-            "calls": [told_call(case.events, operations, int(call[index]))],
+            "calls": [witness_call(case.events, operations, int(call[index]))],
             "writes": [
                 case.truth.describe(which)
                 for which in sorted({int(grants.first[grant]), int(grants.end[grant])})

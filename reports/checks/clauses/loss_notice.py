@@ -32,7 +32,7 @@ from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.operations import told_call
+from reports.checks.facts.operations import witness_call
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
@@ -104,7 +104,7 @@ def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
             "valid_until_true_ns": int(due_ns[index]),
             "told_seq": None if row[index] < 0 else int(events.integers("seq")[row[index]]),
             "size_ns": apart,
-            "calls": [told_call(events, operations, acquire)],
+            "calls": [witness_call(events, operations, acquire)],
             "intervals": [] if believed is None else [describe_tenure(events, tenures, believed)],
             "writes": [case.truth.describe(int(case.truth.grants.last[grant]))],
         }
@@ -212,7 +212,7 @@ def _let_go_without_cause(case: Case) -> tuple[_Found, Flags]:
 
 
 class _Record:
-    """What one process did and heard, for the question whether its lock had a reason to let go."""
+    """The deeds of one process and the answers to them: did its lock have a reason to let go?"""
 
     def __init__(self, case: Case) -> None:
         self._case = case

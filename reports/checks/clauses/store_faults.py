@@ -46,7 +46,7 @@ def _faults(truth: Truth) -> Ints:
 
 
 def _accepted(truth: Truth, here: int) -> dict[str, Any]:
-    """What the store did with the write at position `here` of the chain, whose condition did not fit.
+    """The fault of the store: it accepted the write at position `here` of the chain, whose condition did not fit.
 
     `kind`, `text`; `blame`: "store"; `version`: what two writes share, or what the write asked for; `requests`: the
     two that it accepted, the earlier one first. In a real run `advice` as well.

@@ -21,7 +21,7 @@ import numpy as np
 
 from lockref.words import ABSENT, Op, Outcome
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.operations import Operations, told_call
+from reports.checks.facts.operations import Operations, witness_call
 from reports.checks.facts.segments import below_earlier_maximum, count_at_or_before, renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
@@ -193,7 +193,7 @@ def _describe_returns(truth: Truth, operations: Operations, earlier: int, later:
 
     def told(which: int) -> dict[str, Any]:
         owner = events.text("owner", int(operations.owner[which]))
-        return {**told_call(events, operations, which), "owner": owner, "token": int(operations.token[which])}
+        return {**witness_call(events, operations, which), "owner": owner, "token": int(operations.token[which])}
 
     return {
         "text": f"token {int(operations.token[later])} was handed out after token {int(operations.token[earlier])}",

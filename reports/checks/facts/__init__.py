@@ -1,1 +1,1 @@
-"""What is read off a history before any clause looks at it."""
+"""Facts: the values that are read from a history before any clause is judged."""

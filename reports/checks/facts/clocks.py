@@ -1,4 +1,4 @@
-"""How far apart two clocks may be: the arithmetic that bounds and deadlines share.
+"""The greatest distance of two clocks: the arithmetic that bounds and deadlines share.
 
 Times are true nanoseconds in 64 bits. A run declares β (`drift_bound_ns`, how far a wall clock may be off) and ρ
 (`rate_error_ppm`, how much too fast or too slow a clock may run); a run that declares none has clocks that agree.
@@ -25,7 +25,7 @@ def or_zero(values: Ints) -> Ints:
 
 
 def rate_allowance(runs: Runs, run: Ints, span_ns: Ints) -> Ints:
-    """How far two clocks within the rate error may disagree after a span: twice ρ of it."""
+    """The greatest disagreement of two clocks within the rate error after a span: twice ρ of the span."""
     ppm = or_zero(runs.integers("rate_error_ppm"))[run]
     span = np.maximum(span_ns, 0)
     # In two parts, since a record may promise a century, and that times a million exceeds 64 bits.

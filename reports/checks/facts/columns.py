@@ -209,7 +209,7 @@ class Events:
 
     @cached_property
     def _request_base(self) -> Ints | None:
-        """Where each run's request numbers begin in one dense space; None if they are too sparse for it."""
+        """The first number of each run's requests in one dense space; None if the numbers are too sparse for that."""
         runs = int(self.run[-1]) + 1 if self.count else 0
         request = self.integers("request")
         largest = np.zeros(runs, dtype=np.int64)

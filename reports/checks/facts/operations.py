@@ -20,7 +20,7 @@ from reports.checks.facts.commits import calls_of_locks
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.sources.grants import is_given
 from reports.checks.facts.sources.truth import Truth
-from reports.checks.told import CUT_SHORT_WORD, told_row
+from reports.checks.witness_rows import CUT_SHORT_WORD, witness_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,11 +238,11 @@ def _calls_at(truth: Truth, operations: Operations, which: Ints) -> Ints:
     return np.where((last >= 0) & is_open, call, -1)
 
 
-def told_call(events: Events, operations: Operations, call: int) -> dict[str, Any]:
+def witness_call(events: Events, operations: Operations, call: int) -> dict[str, Any]:
     """One call of a lock, from its calling to its return: `interval_ns`, whose end is None while it is open."""
     row, back = int(operations.call_row[call]), int(operations.return_row[call])
     begun, over = int(operations.call_at_ns[call]), int(operations.return_at_ns[call])
-    return told_row(
+    return witness_row(
         events,
         row,
         interval_ns=[begun, over if back >= 0 else None],

@@ -24,7 +24,7 @@ def is_first(group: Ints) -> Flags:
 
 
 def ordinals(first: Flags, counted: Flags) -> Ints:
-    """How many counted rows the group has had up to and including each row."""
+    """The number of counted rows in the group up to and including each row."""
     total = np.cumsum(counted, dtype=np.int64)
     assert len(first) == 0 or first[0], "the first row begins a group"
     starts = np.flatnonzero(first)

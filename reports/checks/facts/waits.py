@@ -30,7 +30,7 @@ from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Flags, Ints
-from reports.checks.facts.operations import told_call
+from reports.checks.facts.operations import witness_call
 from reports.checks.facts.segments import count_at_or_before, is_first, last_at_or_before, renumber
 
 
@@ -95,11 +95,11 @@ def waited_text(case: Case, waits: Waits, wait: int, waited_ns: int) -> str:
     return f"{who} asked again and again for {waited_ns} ns ({calls} calls{several})"
 
 
-def told_wait(case: Case, waits: Waits, wait: int) -> dict[str, Any]:
+def witness_wait(case: Case, waits: Waits, wait: int) -> dict[str, Any]:
     """The last call of a wait, or its requests' span on the wire, as `calls` of a witness."""
     call = int(waits.last_call[wait])
     if call >= 0:
-        return {"calls": [told_call(case.events, case.operations, call)]}
+        return {"calls": [witness_call(case.events, case.operations, call)]}
     row = {
         "node": case.events.text("node", int(waits.node[wait])),
         "task": "",

@@ -1,1 +1,1 @@
-"""How fast, how fair, how sure: figures of a run, measured from its history."""
+"""Measures of a run, from its history: speed, fairness, confidence."""

@@ -1,4 +1,4 @@
-"""How sure: what a number of runs says about the rate of violations. Never "safe".
+"""Confidence: the bound that a number of runs gives for the rate of violations. Never "safe".
 
 Two statements suffice and need no tables. No violation in n independent runs:
 at most 3/n at 95 % (the exact bound is 1 - 0.05^(1/n), and -ln 0.05 = 2.996).

@@ -1,4 +1,4 @@
-"""How grants ended, and for how long a lock belonged to nobody between two of them.
+"""The endings of grants, and the gaps in which a lock belonged to nobody between two grants.
 
 A grant is *released* (freed, or given into another's hands), *deleted* (as locks do that release by deleting, and
 operators), or it *lapsed*: it was replaced after its validity, or nobody renewed it to the end of the run. One that was

@@ -15,7 +15,7 @@ from reports.checks.clauses.fairness import bypasses
 from reports.checks.facts.case import Case
 from reports.checks.facts.surroundings.host import HANDOVER_SPANS, TURN_SPANS, host_lateness_ns
 from reports.checks.facts.tables import optional_integers, text_column
-from reports.checks.told import CUT_SHORT_WORD
+from reports.checks.witness_rows import CUT_SHORT_WORD
 
 OUTCOMES = [*(outcome.name.lower() for outcome in Outcome), CUT_SHORT_WORD]
 

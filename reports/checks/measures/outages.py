@@ -1,4 +1,4 @@
-"""What silences and contradictions of a store mean: what reports say of them, and when they make a run inconclusive.
+"""Silences and contradictions of a store: their words in reports, and when they make a run inconclusive.
 
 Works on rows of `STORE_ANSWERS_SCHEMA`, so that the process, a later `lockref check`
 and Spark say the same of one history.
@@ -33,7 +33,7 @@ def outage_doubts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def outage_notices(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a reader must know of the store: each silence, and how many requests had no answer."""
+    """The notices about the store: each silence, and the number of requests without an answer."""
     ordered = sorted(rows, key=lambda row: int(row["run"]))
     lines = []
     for row in ordered:

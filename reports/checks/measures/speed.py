@@ -1,4 +1,4 @@
-"""How fast and how fair a lock was in each real run: figures, measured from the history alone.
+"""The speed and the fairness of a lock in each real run: figures, measured from the history alone.
 
 Virtual time gets none of them: its latencies are the scenario's. Rates are per
 *answered* time, the run less the silences of its store (`reports.checks.facts.surroundings.store_answers`).
@@ -216,7 +216,7 @@ def _shares(case: Case, run: int, asked: Ints, *, silences: list[tuple[int, int]
 
 
 def _edges(spans: npt.NDArray[np.int64], begin_ns: int, end_ns: int) -> tuple[Ints, Ints]:
-    """Where intervals begin (+1) and end (-1), in order; clipped to the run."""
+    """The edges of intervals in order, +1 for a begin and -1 for an end; clipped to the run."""
     inside = np.clip(spans, begin_ns, end_ns)
     inside = inside[inside[:, 1] > inside[:, 0]]
     times = np.concatenate((inside[:, 0], inside[:, 1]))

@@ -82,7 +82,7 @@ def lock_operations(case: Case) -> dict[tuple[int, str], list[LockOp]]:
 
 
 class _Entries:
-    """How deep each client is in the grant that it was given last."""
+    """The depth of each client in its latest grant: how often it has locked without unlocking."""
 
     def __init__(self) -> None:
         self._entered: dict[tuple[int, str, str], tuple[int | None, int]] = {}

@@ -87,8 +87,8 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What became of a limit: `held`, `violated`, or `inconclusive` for want of samples, or since the machine was late.
+class LimitOutcome:
+    """The outcome of a limit: `held`, `violated`, or `inconclusive` for want of samples, or since the machine was late.
 
     late_ns: how much of the figure the lateness of the machine may be, where it decides; else 0.
     """
@@ -121,19 +121,19 @@ def sorted_samples(texts: Iterable[str], samples: pa.Table) -> dict[str, Samples
     return found
 
 
-def judged_threshold(text: str, samples: Samples) -> Kept:
+def judged_threshold(text: str, samples: Samples) -> LimitOutcome:
     """The verdict on a limit, by its text, over the samples of all runs that demand it."""
     threshold = parse_threshold(text)
     if not samples.values:
-        return Kept(threshold, "inconclusive", 0, None)
+        return LimitOutcome(threshold, "inconclusive", 0, None)
     values = np.concatenate(samples.values)
     measured = _statistic(threshold.statistic, values)
     if threshold.allows(measured):
-        return Kept(threshold, "held", len(values), measured, worst=samples.worst)
+        return LimitOutcome(threshold, "held", len(values), measured, worst=samples.worst)
     in_time = _statistic(threshold.statistic, values - np.concatenate(samples.late_ns))
     if threshold.allows(in_time):
-        return Kept(threshold, "inconclusive", len(values), measured, measured - in_time, worst=samples.worst)
-    return Kept(threshold, "violated", len(values), measured, worst=samples.worst)
+        return LimitOutcome(threshold, "inconclusive", len(values), measured, measured - in_time, worst=samples.worst)
+    return LimitOutcome(threshold, "violated", len(values), measured, worst=samples.worst)
 
 
 def _statistic(name: str, samples: Any) -> float:

@@ -1,1 +1,1 @@
-"""What a store is asked: one module for each kind of question."""
+"""The questions to a store: one module for each kind."""

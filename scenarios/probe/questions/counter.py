@@ -25,7 +25,7 @@ TRIES_MAX: Final = 4 * WORKERS * INCREMENTS
 
 @dataclass(slots=True)
 class _Work:
-    """What one worker did. confirmed: the values that it was told to have written."""
+    """The work of one worker. confirmed: the values whose writes the store confirmed."""
 
     confirmed: list[int] = field(default_factory=list)
     unknown: int = 0

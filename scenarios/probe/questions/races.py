@@ -51,7 +51,7 @@ LARGE_BYTES: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How the bodies of a race look. size: in bytes. headers: sent beside the usual ones."""
+    """The form of the bodies in a race. size: in bytes. headers: sent beside the usual ones."""
 
     name: str
     size: int = 0

@@ -195,7 +195,7 @@ def _received(control: Connection) -> Any:
 
 
 def _told(control: Connection, timeout_s: float) -> str:
-    """What a process says when it is ready: "" or what is wrong."""
+    """The first message of a process: "" when it is ready, or its error."""
     try:
         return str(control.recv()) if control.poll(timeout_s) else "a racing process did not get ready"
     except (EOFError, OSError):
@@ -203,7 +203,7 @@ def _told(control: Connection, timeout_s: float) -> str:
 
 
 def places_of(session: Session, addresses: Sequence[StoreAddress]) -> list[Dialect | StoreAddress]:
-    """What racing processes open; nothing for a store that lives in this process alone."""
+    """The places that racing processes open; empty for a store that lives in this process alone."""
     if cloud_of(addresses[0]).is_in_process:
         return []
     if session.store.is_wire:

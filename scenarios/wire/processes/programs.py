@@ -32,7 +32,7 @@ TRUST: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What one client is told: its name and number, the endpoint that is its own, the bucket, and its own folder.
+    """The place of one client: its name and number, the endpoint that is its own, the bucket, and its own folder.
 
     ca: the certificate that vouches for its endpoint; None where that speaks plain HTTP.
     """

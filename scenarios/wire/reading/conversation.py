@@ -35,7 +35,7 @@ class _Fields:
 
 
 class _Kept:
-    """What may be kept of traffic, whichever cloud's it is. Nothing else leaves this module.
+    """The parts of traffic that may be kept, of every cloud. Nothing else leaves this module.
 
     headers: by their names as bytes. parameters: of a query, with their values. named: whose presence is noted.
     """

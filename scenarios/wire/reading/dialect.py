@@ -1,4 +1,4 @@
-"""How the requests and answers of foreign clients are read: by the cloud that the store's scheme names."""
+"""The dialect of foreign clients' requests and answers: that of the cloud which the store's scheme names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockref.clouds.uri import CLOUDS
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one store's requests and answers are read. bucket: that of the run, see `TrafficRequests`."""
+    """Reads the requests and answers of one store. bucket: that of the run, see `TrafficRequests`."""
 
     name: str
     bucket: str
@@ -33,7 +33,7 @@ def schemes_read() -> list[str]:
 
 
 def dialect_of(scheme: str, bucket: str) -> Dialect:
-    """How the requests to such a store are read. scheme: one of `schemes_read`."""
+    """The dialect for a store with this scheme. scheme: one of `schemes_read`."""
     cloud = CLOUDS[scheme]
     assert cloud.traffic is not None, "the caller has asked for a scheme that is read"
     return Dialect(cloud.name, bucket, *cloud.traffic)

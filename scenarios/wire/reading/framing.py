@@ -17,7 +17,7 @@ _END_OF_LINE: Final = b"\r\n"
 
 
 class Framing(Enum):
-    """How a body ends where no length says so."""
+    """The end of a body without a stated length."""
 
     CHUNKED = "chunked"
     TO_THE_END = "to the end"  # Of the connection.
@@ -74,7 +74,7 @@ class Messages:
             pass
 
     def resume(self) -> None:
-        """What follows the last message may be read."""
+        """Go on with the bytes behind the last message."""
         self._is_waiting = False
         self.feed(b"")
 

@@ -14,7 +14,7 @@ from lockref.words import ABSENT, Kind, Op, Outcome
 from scenarios.workloads.delta.log_files import Commit, is_checkpoint
 from scenarios.workloads.delta.protocols import CommitProtocol, commit_by
 from scenarios.workloads.delta.renaming import Rename
-from scenarios.workloads.delta.writer import Told, Writer
+from scenarios.workloads.delta.writer import CommitAnswer, Writer
 from scenarios.workloads.resource import Write
 
 
@@ -41,7 +41,7 @@ class Committer:
         self._pending: Commit | None = None
         self._called: int | None = None
         self._is_ready = False
-        self._told: Told | None = None
+        self._told: CommitAnswer | None = None
 
     # ---- before, under and after the lock: a rename has all three steps, other protocols only the second ----
 
@@ -57,7 +57,7 @@ class Committer:
             self._protocol.prepare(writer, commit, writer.lock)
             self._is_ready = True
 
-    def write(self, write: Write, may_write: Callable[[], bool]) -> Told | None:
+    def write(self, write: Write, may_write: Callable[[], bool]) -> CommitAnswer | None:
         """Commit once. may_write: whether the lock still allows it; without a lock, always.
 
         None: a rename that is not ready, or is done already: there is one for each grant.
@@ -112,13 +112,13 @@ class Committer:
             tenure=write.tenure, attempt=write.attempt, token=write.token, owner=write.owner,
         )  # fmt: skip
 
-    def _answered(self, commit: Commit, number: int, told: Told) -> None:
+    def _answered(self, commit: Commit, number: int, told: CommitAnswer) -> None:
         self._event(Kind.RETURN, commit, number, told)
         if told.version is not None and is_checkpoint(told.version):
             self._writer.runtime.sleep(self._checkpoint_delay_ns())
             self._writer.log.write_checkpoint(told.version)
 
-    def _event(self, kind: Kind, commit: Commit, number: int, told: Told | None = None) -> None:
+    def _event(self, kind: Kind, commit: Commit, number: int, told: CommitAnswer | None = None) -> None:
         true_ns, wall_ns, mono_ns, _ = self._stamp()
         self._record(
             kind, (true_ns, wall_ns, mono_ns, commit.task), commit.node, self._writer.log.table, Op.COMMIT,

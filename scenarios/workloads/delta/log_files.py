@@ -57,7 +57,7 @@ def parse_entry_key(key: str) -> tuple[str, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """What a writer wants in the log: one data file, under an identity that no other commit has.
+    """A commit as its writer wants it in the log: one data file, under an identity that no other commit has.
 
     identity: of the operation, the same in every attempt (`txnId`). node, task, tenure, attempt, token, owner: the
     write behind it, as `scenarios.workloads.resource.Write` has them; tenure None where no lock is asked.
@@ -97,7 +97,7 @@ def parse_commit(body: bytes) -> Commit | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class TableState:
     """The state of a table as a writer has read it.
 
     version: the newest entry, -1 of an empty log. gets: objects read; what is asked for and not there is not counted.
@@ -134,7 +134,7 @@ class Log:
             raise OutcomeUnknown(f"reading {key}: {reply.outcome.name.lower()} ({reply.reason})")
         return reply.body
 
-    def load(self) -> Loaded:
+    def load(self) -> TableState:
         """Read the state: the newest checkpoint, and every entry after it until one is not there."""
         gets, version = 0, -1
         newest = self.read(last_checkpoint_key(self.table))
@@ -145,10 +145,13 @@ class Log:
                 gets, version = gets + 1, named
         while self.read(entry_key(self.table, version + 1)) is not None:
             gets, version = gets + 1, version + 1
-        return Loaded(version=version, gets=gets)
+        return TableState(version=version, gets=gets)
 
     def write_checkpoint(self, version: int) -> None:
-        """What the writer of a tenth version does. Its answers do not matter: a reader needs no checkpoint."""
+        """Write a checkpoint, as the writer of each tenth version does.
+
+        The answers do not matter: no reader needs one.
+        """
         written = self.store.put(checkpoint_key(self.table, version), b"%d" % version)
         if written.outcome is Outcome.APPLIED:
             newest = json.dumps({"version": version, "size": 1}).encode()

@@ -1,4 +1,4 @@
-"""How writers commit to a Delta table, each as its source does it.
+"""The commit protocols of Delta tables, each as its source does it.
 
 `put`            load the state, then write the next entry unconditionally. Alone, it lets Alpha and Bravo both write
                  version 2 (W16). Under a lock it is what the post describes: load and write in the critical section.
@@ -26,7 +26,7 @@ from lockref.errors import OutcomeUnknown
 from lockref.words import Outcome
 from scenarios.workloads.delta.log_files import Commit, entry_key, parse_commit
 from scenarios.workloads.delta.renaming import Rename
-from scenarios.workloads.delta.writer import Told, Writer
+from scenarios.workloads.delta.writer import CommitAnswer, Writer
 
 ATTEMPTS_MAX: Final = 15
 """A writer gives up after so many versions that were taken, as deltalake 0.13.0 and 0.14.0 do. Newer ones try 16."""
@@ -38,10 +38,10 @@ RESENDS_MAX: Final = 3
 class CommitProtocol(Protocol):
     """One way to commit."""
 
-    def __call__(self, writer: Writer, commit: Commit) -> Told: ...
+    def __call__(self, writer: Writer, commit: Commit) -> CommitAnswer: ...
 
 
-def put(writer: Writer, commit: Commit) -> Told:
+def put(writer: Writer, commit: Commit) -> CommitAnswer:
     """Load, then write the next version without a condition."""
     version = writer.load()
     writer.attempts += 1
@@ -51,7 +51,7 @@ def put(writer: Writer, commit: Commit) -> Told:
     return writer.told(written.outcome, version if written.outcome is Outcome.APPLIED else None)
 
 
-def create(writer: Writer, commit: Commit) -> Told:
+def create(writer: Writer, commit: Commit) -> CommitAnswer:
     """Conditional create without identity: every refusal is a rival's doing, also after a lost answer (B19, B20)."""
     while writer.attempts < ATTEMPTS_MAX:
         version = writer.load()
@@ -64,7 +64,7 @@ def create(writer: Writer, commit: Commit) -> Told:
     return writer.told(Outcome.PRECONDITION_FAILED)
 
 
-def create_with_identity(writer: Writer, commit: Commit) -> Told:
+def create_with_identity(writer: Writer, commit: Commit) -> CommitAnswer:
     """As `create`, but whatever is no plain success is looked up before anything else is tried."""
     version = None
     while writer.attempts < ATTEMPTS_MAX:
@@ -100,7 +100,7 @@ def _create(writer: Writer, version: int, commit: Commit) -> Outcome:
     return Outcome.AMBIGUOUS
 
 
-def help_each_other(writer: Writer, commit: Commit) -> Told:
+def help_each_other(writer: Writer, commit: Commit) -> CommitAnswer:
     """The helping log store: a row decides whose commit a version is, and any writer copies the entry to its place.
 
     The row names a temporary object with the entry. No owner, lease or clock is asked. The steps: finish version N − 1,
@@ -170,7 +170,7 @@ PROTOCOLS: Final[Mapping[str, CommitProtocol]] = {
 """By the name that a scenario gives as `workload.protocol`."""
 
 
-def commit_by(protocol: CommitProtocol, writer: Writer, commit: Commit) -> Told:
+def commit_by(protocol: CommitProtocol, writer: Writer, commit: Commit) -> CommitAnswer:
     """Commit. Where the store falls silent while it is read, nobody knows what became of earlier writes."""
     writer.gets = writer.attempts = 0
     try:

@@ -22,7 +22,7 @@ from lockref.errors import CorruptRecord, LockError
 from lockref.provider import CarriesData
 from lockref.words import Outcome
 from scenarios.workloads.delta.log_files import Commit, Log, entry_key, parse_commit
-from scenarios.workloads.delta.writer import Told, Writer
+from scenarios.workloads.delta.writer import CommitAnswer, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Rename:
         if lock is not None:
             lock.intent = writer.prepared.to_data()
 
-    def __call__(self, writer: Writer, commit: Commit) -> Told:
+    def __call__(self, writer: Writer, commit: Commit) -> CommitAnswer:
         """Under the lock. PRECONDITION_FAILED: nothing landed, and the writer tries again with a new lock."""
         lock, renaming = writer.lock, writer.prepared
         assert renaming is not None, "a rename is prepared before the lock is asked"

@@ -17,7 +17,7 @@ _PAUSE_NS: Final = 100 * NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class CommitAnswer:
     """The answer that a writer gets about its commit.
 
     outcome: APPLIED: it is in `version`. PRECONDITION_FAILED: it is in none, rivals were always first. REJECTED: it is
@@ -34,9 +34,9 @@ class Told:
 
 @dataclass(slots=True, kw_only=True)
 class Writer:
-    """What a protocol works with: one table's log, the rows of a log store where there are such, and the lock's guard.
+    """The tools of a commit protocol: one table's log, the rows of a log store if there are any, and the lock's guard.
 
-    gets, attempts: of the present commit, as in `Told`.
+    gets, attempts: of the present commit, as in `CommitAnswer`.
     may_write: asked right before each write that the lock protects. known: the newest version that it has seen.
     lock, prepared: of a rename: the lock, if its record carries data, and what is to be renamed.
     """
@@ -62,7 +62,9 @@ class Writer:
         """Between two attempts, with jitter (B21)."""
         self.runtime.sleep(_PAUSE_NS + self.runtime.random.randrange(_PAUSE_NS))
 
-    def told(self, outcome: Outcome, version: int | None = None, *, is_lock_kept: bool = False) -> Told:
+    def told(self, outcome: Outcome, version: int | None = None, *, is_lock_kept: bool = False) -> CommitAnswer:
         if version is not None:
             self.known = max(self.known, version)
-        return Told(outcome=outcome, version=version, gets=self.gets, attempts=self.attempts, is_lock_kept=is_lock_kept)
+        return CommitAnswer(
+            outcome=outcome, version=version, gets=self.gets, attempts=self.attempts, is_lock_kept=is_lock_kept
+        )

@@ -56,7 +56,10 @@ _ASKS_WHERE: Final = getattr(signal, "SIGUSR2", None)
 
 
 class Beat:
-    """What the watched process writes. memory: at least `SIZE` bytes that the watching process shares."""
+    """The writer's side of a beat, in the watched process.
+
+    memory: at least `SIZE` bytes that the watching process shares.
+    """
 
     def __init__(self, memory: Any, slot: int = 0) -> None:
         self._memory = memoryview(memory).cast("B")[slot * SIZE : (slot + 1) * SIZE]
@@ -88,7 +91,7 @@ class Beat:
 
 
 class BeatWatch:
-    """What the watching process reads. It looks about once in `LOOK_EVERY_S`."""
+    """The reader's side of a beat, in the watching process. It looks about once in `LOOK_EVERY_S`."""
 
     def __init__(self, memory: Any, slot: int = 0) -> None:
         self._memory = memoryview(memory).cast("B")[slot * SIZE : (slot + 1) * SIZE]
@@ -98,7 +101,7 @@ class BeatWatch:
         self._asleep = 0
 
     def stuck(self) -> str:
-        """What hangs and since when, in words; empty while all is well, and where there is nothing to watch."""
+        """The hanging call and since when it hangs, in words; empty while all is well, or with nothing to watch."""
         # Not loaded with the module: commands that nobody needs to watch start faster without it.
         import psutil
 

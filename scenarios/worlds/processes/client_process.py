@@ -27,13 +27,13 @@ from scenarios.definition.schema import Scenario
 from scenarios.definition.units import Chooser
 from scenarios.workloads.client import ASKS, Client, ClientsListener
 from scenarios.workloads.cycles import run_clients, tasks_of
-from scenarios.workloads.resource import Protected
+from scenarios.workloads.resource import ProtectedResource
 from scenarios.workloads.scarcity import runtime_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a world gives one process.
+    """The surroundings that a world gives one process.
 
     runtime: what the lock gets. client_runtime: that of the clients, which no fault reaches but through their process.
     open_store, open_port: see `LockContext`. open_resource: a client of what this lock protects, for one task.
@@ -48,7 +48,7 @@ class Surroundings:
     settings: LockSettings
     open_store: Callable[[int], ObjectStore]
     open_port: Callable[[PortKind[Any], int, str], Any] | None = None
-    open_resource: Callable[[str], Protected]
+    open_resource: Callable[[str], ProtectedResource]
     reads_first: bool
     asks: str
     recorder: Recorder
@@ -60,7 +60,9 @@ class Surroundings:
     virtual_ns: Callable[[], int] | None = None
 
     def context(self, runtime: Runtime, clients: list[Client], lock: str = "") -> LockContext:
-        """What a lock is made from. clients: those that hear its reports; the list may still grow. lock: "" is the
+        """The context that a lock is made from.
+
+        clients: those that hear its reports; the list may still grow. lock: "" is the
         process's only one.
         """
         return LockContext(

@@ -103,7 +103,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
 
 
 def _stderr_file(spool: Path, part: int) -> Path:
-    """Where a worker's standard error goes: when it dies, its last lines tell why."""
+    """The file of a worker's standard error: when the worker dies, the last lines tell why."""
     return spool / f"{part}.stderr"
 
 
@@ -140,7 +140,7 @@ class LostWorker:
 
 @dataclass(slots=True)
 class Reports:
-    """What the workers of a run reported, together. cut_ns: when Ctrl-C came, while all of them still recorded.
+    """The reports of all workers of a run. cut_ns: when Ctrl-C came, while all of them still recorded.
 
     host_late_ns: by how much the machine woke a thread of theirs too late, at its worst. tasks_left: `NODE/TASK` of the
     tasks of locks that still ran after all had been closed.

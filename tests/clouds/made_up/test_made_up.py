@@ -122,7 +122,7 @@ def test_what_is_written_is_read_back(
     takes_any_reply(scheme, trip.place, status, reply)
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.asked.name)
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.kind.name)
 @pytest.mark.parametrize("scheme", MADE_UP)
 def test_every_answer_survives_writing_and_reading(scheme: str, question: Question) -> None:
     TRIPS[scheme].keeps_each_answer(question)

@@ -19,7 +19,7 @@ from scenarios.backends.peer_process import Peer
 from scenarios.workloads.delta.log_files import Commit, Log, parse_entry_key
 from scenarios.workloads.delta.log_rows import COMPLETE, EXPIRE_TIME, FILE_NAME, TABLE_PATH, TEMP_PATH
 from scenarios.workloads.delta.protocols import commit_by, help_each_other
-from scenarios.workloads.delta.writer import Told, Writer
+from scenarios.workloads.delta.writer import CommitAnswer, Writer
 from sim.faults.network import LoseRequest
 from tests.evidence.delta.findings import ANSWER_S, COPY, Experiment, await_strike, committed
 from tests.evidence.delta.lake import LOG_STORE, add_action
@@ -84,7 +84,7 @@ class Ours:
         self._writer = Writer(log=Log(store, name), runtime=self._runtime, rows=self._rows)
         self._name = name
 
-    def commit(self, label: str) -> Told:
+    def commit(self, label: str) -> CommitAnswer:
         commit = Labelled(identity=self._runtime.token_bytes(8).hex(), node="ours", task="main", label=label)
         return commit_by(help_each_other, self._writer, commit)
 

@@ -1,1 +1,1 @@
-"""Where grants are read from: one source for each way in which a lock tells of them."""
+"""The sources of grants: one for each way in which a lock's history tells of its grants."""

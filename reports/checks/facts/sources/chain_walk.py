@@ -20,10 +20,10 @@ from reports.checks.facts.columns import NO_TEXT
 from reports.checks.facts.sources.chain_writes import (
     ABSENT_STATE,
     MANY_CONTENTS,
-    Landed,
     Untaken,
     Waiting,
     Write,
+    WriteChain,
     times_from,
 )
 
@@ -40,7 +40,7 @@ _ANY: Final = -9
 """In the key of an index: whatever it is."""
 
 
-class Unanswered:
+class OpenWrites:
     """Writes that may have landed, by what leads to them and by what they lead to.
 
     contents: by version, what readings found under it.
@@ -123,9 +123,9 @@ class Walk:
         self, certain: list[Write], maybe: list[Write], found_absent_ns: list[int], contents: dict[int, set[int]]
     ) -> None:
         self._certain = certain
-        self._unanswered = Unanswered(maybe, contents)
+        self._unanswered = OpenWrites(maybe, contents)
         self._found_absent_ns = found_absent_ns
-        self._landed = Landed()
+        self._landed = WriteChain()
         self._looks, self._passed = 0, 0
         self.size = len(certain) + len(maybe)
         self._allowed = LOOKS_PER_WRITE * self.size
@@ -133,7 +133,7 @@ class Walk:
 
     @property
     def looks(self) -> int:
-        """How many writes were looked at: what the walk costs, whatever the machine."""
+        """The number of writes that the walk has looked at: its cost, independent of the machine."""
         return self._looks + self._passed + self._landed.looks
 
     def chain(self) -> list[Write]:

@@ -27,7 +27,7 @@ class Write:
     """One write of one lock. version is NO_TEXT where nobody was told it; until_ns: the latest it can have landed.
 
     place: its position in the list that it was found in. is_taken: it stands in the chain.
-    number, before, after: set by `Landed`.
+    number, before, after: set by `WriteChain`.
     """
 
     row: int
@@ -82,7 +82,7 @@ class Untaken:
             self._next[found] = found + 1
 
 
-class Landed:
+class WriteChain:
     """The chain so far: a list of writes that can be appended to, and whose writes under way may move to its end.
 
     Every write gets a number when it is appended, and a new one when it is moved, so that numbers rise along the list.

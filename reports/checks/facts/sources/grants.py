@@ -25,7 +25,7 @@ import numpy.typing as npt
 from lockref.words import ABSENT, OPERATOR
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
 from reports.checks.facts.segments import is_first, ordinals
-from reports.checks.told import BY_HAND, told_row
+from reports.checks.witness_rows import BY_HAND, witness_row
 
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3
 """What a change left behind: a live grant, a grant that was given back, no object, an object that is no lock record."""
@@ -217,7 +217,7 @@ def describe_change(events: Events, changes: Changes, position: int) -> dict[str
     """One change for a witness: its row, the state that it left behind, and on which condition it was written."""
     token = int(changes.token[position])
     node = events.text("node", int(changes.node[position]))
-    told = told_row(
+    told = witness_row(
         events,
         int(changes.row[position]),
         sent_row=int(changes.sent_row[position]),

@@ -111,7 +111,7 @@ class ProvenFaults:
         return found
 
     def _most_made(self, state: int, makers: list[_Makers]) -> int:
-        """How often this state can have stood there, at most; once if it was there from the beginning."""
+        """The greatest number of times that this state can have stood there; the beginning counts as one."""
         count = sum(len(each) for each in makers)
         if state != ABSENT_STATE and not self._knows_content(state):
             count = len(self._named.get(state, ())) + self._most_alike

@@ -1,1 +1,1 @@
-"""What a run went through: what its store answered, on which host it ran, and whether its record is whole."""
+"""The surroundings of a run: the answers of its store, the host that it ran on, and whether its record is whole."""

@@ -1,4 +1,4 @@
-"""How late the machine was on which a real run was recorded.
+"""The lateness of the machine on which a real run was recorded.
 
 Two sources, and the larger one counts: what a thread of the harness measured (`host_late_ns` in the runs table), and
 requests of the lock that outlived their own timeout. The client of the store ends a request at its timeout, so what is
@@ -24,8 +24,8 @@ TURN_SPANS = HANDOVER_SPANS + 1
 """One more client in front: its hand-over, and what it holds the lock for."""
 
 
-def told_late(late_ns: int) -> str:
-    """How late a machine was, in words."""
+def lateness_text(late_ns: int) -> str:
+    """The lateness of a machine, in words."""
     return f"this machine woke its threads up to {late_ns / 1e9:.1f} s late"
 
 

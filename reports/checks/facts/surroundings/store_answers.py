@@ -107,7 +107,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAnswers:
-    """What the store of one real run answered. `run` is a position in the runs table; times are true ones."""
+    """The answers of one real run's store. `run` is a position in the runs table; times are true ones."""
 
     run: int
     begin_ns: int

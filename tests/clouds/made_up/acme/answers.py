@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from lockref.clouds.answers import SOMETHING_ELSE, Answered, Asked, Question, decide
+from lockref.clouds.answers import SOMETHING_ELSE, Meaning, Question, RequestKind, decide
 from lockref.clouds.calls import READ, Answer, Call, HttpReply, Place
 from lockref.clouds.http_reply import JSON, failed, http_reply
 from lockref.clouds.statuses import classify
@@ -23,7 +23,7 @@ from lockref.words import Op
 from tests.clouds.made_up.acme.facts import OUTCOMES, REFUSALS, SERVICE, VERSION
 
 
-def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Answered:
+def read_answer(question: Question, status: int, headers: Mapping[str, str], body: bytes) -> Meaning:
     """The meaning of an answer."""
     code = code_word(str(json_object(body).get("fault", ""))) if status >= 300 else ""
     told = headers.get(VERSION, "")
@@ -39,11 +39,11 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
     )
 
 
-def write_answer(question: Question, answered: Answered, *, body: bytes = b"") -> bytes:
+def write_answer(question: Question, answered: Meaning, *, body: bytes = b"") -> bytes:
     """The bytes of an answer with this meaning, such that `read_answer` reads it back."""
     if answered.status // 100 == 2:
         headers = ((VERSION, answered.version),) if answered.version else ()
-        return http_reply(answered.status, *headers, body=body if question.asked is Asked.READ else b"")
+        return http_reply(answered.status, *headers, body=body if question.kind is RequestKind.READ else b"")
     if not answered.code:
         return http_reply(answered.status)
     told = json.dumps({"fault": answered.code, "detail": answered.why}).encode()

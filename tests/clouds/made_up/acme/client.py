@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 from urllib.parse import urlsplit
 
-from lockref.clouds.answers import Answered, read_reply, silence, write_reply
+from lockref.clouds.answers import Meaning, read_reply, silence, write_reply
 from lockref.clouds.calls import ANYTHING, DELETE, PUT, READ, Call
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
@@ -52,7 +52,7 @@ class AcmeStore:
     def _write(self, call: Call) -> WriteReply:
         return write_reply(self._send(call)[0])
 
-    def _send(self, call: Call) -> tuple[Answered, bytes]:
+    def _send(self, call: Call) -> tuple[Meaning, bytes]:
         request = self._signer.signed(write_request(self._signer.place, call))
         connection = http.client.HTTPConnection(urlsplit(self._signer.place.origin).netloc, timeout=self._timeout_s)
         try:

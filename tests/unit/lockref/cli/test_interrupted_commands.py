@@ -15,7 +15,7 @@ from lockref.cli import main
 from lockref.cli.jobs import comparing, evaluation, reporting
 from scenarios import interrupts
 from scenarios.executor import Processes
-from scenarios.failures import stored
+from scenarios.failures import failure_store
 
 
 def test_an_interrupted_evaluation_says_so(tmp_path, monkeypatch, capsys):
@@ -87,7 +87,7 @@ def test_ctrl_c_in_the_middle_of_shrinking_keeps_what_was_found(tmp_path, monkey
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(stored, "shrink", shrink)
+    monkeypatch.setattr(failure_store, "shrink", shrink)
     command = ["sim", "e08", "--provider", "hudi", "--seeds", "1..10", "--jobs", "1"]
     assert main.run(command) == interrupts.EXIT_CODE
     said = capsys.readouterr()

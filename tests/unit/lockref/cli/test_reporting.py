@@ -20,7 +20,7 @@ from reports.formats.results import Clause, Reach, Results, judged
 from reports.history_files import write_history
 from reports.page import Part, _joined, write_report
 from scenarios.definition.load import load_scenario
-from scenarios.failures.stored import Stored
+from scenarios.failures.failure_store import FailureRecord
 from scenarios.run import run_real
 from tests.histories import History, summarised
 
@@ -110,8 +110,8 @@ def test_the_document_speaks_for_every_scenario() -> None:
         }
 
 
-@pytest.mark.parametrize(("keep", "seed"), [(None, None), (lambda _finding: Stored(id="LK-X", replay="…"), 7)])
-def test_only_a_simulation_has_a_seed(keep: Callable[[Finding], Stored] | None, seed: int | None) -> None:
+@pytest.mark.parametrize(("keep", "seed"), [(None, None), (lambda _finding: FailureRecord(id="LK-X", replay="…"), 7)])
+def test_only_a_simulation_has_a_seed(keep: Callable[[Finding], FailureRecord] | None, seed: int | None) -> None:
     """A real run's number is no seed, and nobody is sent to repeat it."""
     finding = Finding(clause="S3", kind="", fault_kinds=(), run=7, at_ns=1, witness={})
     told = summarised_results(

@@ -21,7 +21,7 @@ from scenarios.probe import gate
 from scenarios.probe.findings import WITNESSES_MAX, Finding, Rate, judged_design, overall
 from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
-from scenarios.probe.run import Probed, probe
+from scenarios.probe.run import ProbeResult, probe
 from scenarios.probe.session import OutOfTime
 from scenarios.probe.steps import Step
 
@@ -193,7 +193,9 @@ def test_requirements_are_designs_and_clauses() -> None:
 
 def seen_of(findings: dict[str, Finding], durations: dict[str, list[int]] | None = None) -> Fingerprint:
     address = parse_store_uri("s3://bucket/prefix?endpoint=http://127.0.0.1:9000")
-    return fingerprint_of(Probed(addresses=[address], findings=findings, began_wall_ns=0, durations=durations or {}))
+    return fingerprint_of(
+        ProbeResult(addresses=[address], findings=findings, began_wall_ns=0, durations=durations or {})
+    )
 
 
 def document(findings: dict[str, Finding], durations: dict[str, list[int]] | None = None) -> dict[str, Any]:

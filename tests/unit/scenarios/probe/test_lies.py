@@ -11,7 +11,7 @@ from lockref.runtime import NS_PER_S
 from scenarios.probe import gate
 from scenarios.probe.fingerprint import fingerprint_of
 from scenarios.probe.opening import addresses_of
-from scenarios.probe.run import Probed, probe
+from scenarios.probe.run import ProbeResult, probe
 from tests.conditional_server import Bucket, serving
 from tests.lying_servers import (
     Deduplicates,
@@ -34,7 +34,9 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "probe-secret")
 
 
-def probed(uri: str, *only: str, rounds: int = 4, endpoints: tuple[str, ...] = ()) -> tuple[dict[str, Any], Probed]:
+def probed(
+    uri: str, *only: str, rounds: int = 4, endpoints: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], ProbeResult]:
     """The fingerprint, of those clauses alone; rounds end it, not the time."""
     done = probe(addresses_of(uri, endpoints), for_ns=200 * NS_PER_S, rounds=rounds, only=only)
     return fingerprint_of(done).document(), done

@@ -13,7 +13,7 @@ from lockref.stores.port import Version, WriteReply
 from lockref.stores.probe import races as quick_races
 from lockref.stores.probe import readings, selftest
 from lockref.stores.probe.clauses import CLAUSES, CONDITIONS
-from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.measured import Measurements
 from lockref.stores.probe.selftest import measure
 from lockref.words import Outcome
 from scenarios.probe import session
@@ -30,7 +30,7 @@ def test_the_quick_form_asks_only_questions_that_the_full_probe_has() -> None:
     for name, condition in CONDITIONS.items():
         assert CLAUSES[condition.clause] is condition
         assert condition.clause in asked_in_full
-        assert Measured().findings[name].condition is condition
+        assert Measurements().findings[name].condition is condition
 
 
 def _names_in(module: object) -> set[str]:

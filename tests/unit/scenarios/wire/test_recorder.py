@@ -23,7 +23,7 @@ from scenarios.wire.decoders import load_decoder
 from scenarios.wire.protection import Protection
 from scenarios.wire.reading.dialect import Dialect, dialect_of
 from scenarios.wire.reading.versions import SeenVersions
-from scenarios.wire.recorder import Asked, WireRecorder
+from scenarios.wire.recorder import OpenRequest, WireRecorder
 from scenarios.wire.tap import Tap
 
 OBJECT = "/storage/v1/b/b/o/lock"
@@ -51,7 +51,7 @@ class Watched:
         )
         self.now_ns = NS_PER_S
 
-    def asks(self, client: str, method: str, target: str, body: bytes = b"", **headers: str) -> Asked:
+    def asks(self, client: str, method: str, target: str, body: bytes = b"", **headers: str) -> OpenRequest:
         path, _, query = target.partition("?")
         parameters = dict(part.partition("=")[::2] for part in query.split("&")) if query else {}
         exchange = Exchange(
@@ -67,7 +67,7 @@ class Watched:
         self.wire.sent(asked, self.now_ns)
         return asked
 
-    def hears(self, asked: Asked, status: int, body: bytes = b"", **headers: str) -> None:
+    def hears(self, asked: OpenRequest, status: int, body: bytes = b"", **headers: str) -> None:
         asked.exchange.status, asked.exchange.answer_headers = status, headers
         asked.exchange.answer.add(body)
         self.wire.answered(asked, self.now_ns + NS_PER_S // 2)
@@ -116,7 +116,7 @@ class Gcs(Watched):
         )  # fmt: skip
         self.hears(asked, 200, self.resource(client, generation, 1))
 
-    def takes(self, client: str) -> Asked:
+    def takes(self, client: str) -> OpenRequest:
         """A takeover, by a change of metadata."""
         return self.asks(
             client, "PATCH", f"{OBJECT}?ifMetagenerationMatch=1", json.dumps(self._metadata(client)).encode()

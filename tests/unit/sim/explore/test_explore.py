@@ -10,7 +10,7 @@ import pytest
 
 from lockref.errors import ConfigError, DeterminismError
 from lockref.history import Recorder
-from sim.explore.exhaustive import Explored, explore
+from sim.explore.exhaustive import PrefixSchedule, explore
 from sim.explore.pct import Pct
 from sim.explore.replay import Answer, Failure, ProviderUsed, replay
 from sim.explore.shrink import shrink
@@ -159,9 +159,9 @@ def test_exhaustive_search_meets_every_schedule_once():
     """Three tasks that wake together once have 3! orders; all are met, and the search says that it is exhausted."""
     seen = []
 
-    def run(schedule: Explored) -> list[int]:
+    def run(schedule: PrefixSchedule) -> list[int]:
         seen.append(tuple(interleave(schedule, steps=1)))
-        return interleave(Explored(schedule.deviations), steps=1)
+        return interleave(PrefixSchedule(schedule.deviations), steps=1)
 
     # The first decisions concern the tasks' starts, which leave no trace here.
     result = explore(run, lambda _order: False, deviations_max=10, runs_max=1000)

@@ -13,7 +13,7 @@ from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import ReadReply, Version, WriteReply
 from lockref.stores.probe.bounded_request import Asking
-from lockref.stores.probe.measured import Measured
+from lockref.stores.probe.measured import Measurements
 from lockref.stores.probe.races import Races
 from lockref.stores.probe.selftest import RACES_NS_THOROUGH, ensure_usable, measure
 from lockref.stores.probe.start_barrier import held_back, race
@@ -305,7 +305,9 @@ def test_a_racer_is_held_back_until_its_request_is_ready(scheme):
 
 def test_a_request_that_takes_microseconds_does_not_take_0_ms() -> None:
     """A store in memory answers in microseconds."""
-    assert Measured(request_ns=[3_400, 5_900, 2_100_000]).latency == "a request takes 5.90 µs, at most 2.10 ms, of 3"
+    assert (
+        Measurements(request_ns=[3_400, 5_900, 2_100_000]).latency == "a request takes 5.90 µs, at most 2.10 ms, of 3"
+    )
 
 
 class LiesOnce(MemoryStore):
@@ -378,7 +380,7 @@ def test_each_lie_is_put_down_to_its_own_condition(lie, name, status, detail):
 
 def test_what_was_ignored_once_stays_ignored_in_its_first_words():
     """Later rounds that went well acquit nobody."""
-    finding = Measured().findings["create"]
+    finding = Measurements().findings["create"]
     finding.kept()
     finding.ignored("first")
     finding.ignored("second")
@@ -388,7 +390,7 @@ def test_what_was_ignored_once_stays_ignored_in_its_first_words():
 
 def raced(store):
     """The races of the quick form on this store, and what they find."""
-    found = Measured()
+    found = Measurements()
     asking = Asking(store, found, address="the store", patience_ns=NS_PER_S, runtime=ThreadRuntime())
     return Races(asking, "p", racers=2, rounds=1, budget_ns=NS_PER_S), found
 
@@ -420,7 +422,7 @@ def test_one_refusal_in_a_race_is_no_race():
 def test_an_answer_about_the_moment_is_asked_again(outcome, monkeypatch):
     """Throttled, or a conflict: a question is put once more, and its answer is the one that counts."""
     monkeypatch.setattr("lockref.stores.probe.bounded_request._PAUSE_NS", 0)
-    found = Measured()
+    found = Measurements()
     asking = Asking(MemoryStore(), found, address="the store", patience_ns=60 * NS_PER_S, runtime=ThreadRuntime())
     replies = [WriteReply(outcome=outcome), WriteReply(outcome=Outcome.APPLIED, version=Version("1"))]
     assert asking.version("write", lambda: replies.pop(0)) == "1"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lockref.errors import ConfigError
 from reports.checks.verdicts import decide
-from scenarios.failures.stored import load_failed
+from scenarios.failures.failure_store import load_failed
 from scenarios.injection.feasible import possible
 from scenarios.worlds.contention import Contention, contend_on
 from sim.explore.replay import Failure
@@ -22,7 +22,7 @@ from sim.faults.plan import FaultPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retried:
+class RetryOutcome:
     """The outcome of a retried failure.
 
     carried_out: the part of the failure's plan that was. left_out: the other faults, each with the reason. broken: the
@@ -56,7 +56,7 @@ def retry_failure(
     may_import: bool = False,
     folder: Path,
     progress: Callable[[str], None],
-) -> Retried:
+) -> RetryOutcome:
     """Carry the plan of the stored failure out on `backend`, the name of a server or the URI of a store.
 
     provider, may_import: see `load_failed`.
@@ -71,7 +71,7 @@ def retry_failure(
     done = contend_on(backend, scenario, spec, seed=failure.seed, plan=kept, folder=folder, progress=progress)
     broken = tuple(sorted({finding.clause for finding in done.summary.findings}))
     reasons = () if failure.clause in broken else tuple(_reasons(failure, done, kept, told))
-    return Retried(failure=failure, done=done, carried_out=kept, left_out=told, broken=broken, reasons=reasons)
+    return RetryOutcome(failure=failure, done=done, carried_out=kept, left_out=told, broken=broken, reasons=reasons)
 
 
 def _reasons(failure: Failure, done: Contention, plan: FaultPlan, left_out: tuple[str, ...]) -> list[str]:

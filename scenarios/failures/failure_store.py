@@ -38,7 +38,7 @@ from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
-from sim.explore.replay import Failure, ProviderUsed, Replayed, ShrinkRecord, Versions, replay
+from sim.explore.replay import Failure, ProviderUsed, ReplayOutcome, ShrinkRecord, Versions, replay
 from sim.explore.shrink import Shrunk, shrink
 from sim.faults.description import described
 from sim.faults.fault import Fault
@@ -90,7 +90,7 @@ class JudgedRun:
         return frozenset(self._by_clause)
 
     def message(self, clause: str) -> str:
-        """How the clause is broken, in the words of the checks; empty if it is not."""
+        """The sentence of the checks about the broken clause; empty if the run keeps the clause."""
         own = self._by_clause.get(clause)
         return "" if own is None else str(own.witness.get("text") or CLAUSES[clause])
 
@@ -105,7 +105,10 @@ class JudgedRun:
         return finding.size_ns is None or (own.size_ns is not None and 2 * own.size_ns >= finding.size_ns)
 
     def shown(self, finding: Finding) -> ShownFailure:
-        """How this run breaks the clause of `finding`, which it must. `similar` is copied from `finding`."""
+        """The failure of this run under the clause of `finding`, which the run must break.
+
+        `similar` is copied from `finding`.
+        """
         own = self._by_clause[finding.clause]
         return ShownFailure(
             finding=replace(finding, kind=own.kind, at_ns=own.at_ns, witness=own.witness),
@@ -120,8 +123,8 @@ def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """How a failure is known: its id, the line that shows it again (empty if none does), labelled notes.
+class FailureRecord:
+    """The record of a failure: its id, the line that shows it again (empty if none does), labelled notes.
 
     shown: the failure as the run behind that line shows it; None if no run does.
     """
@@ -165,7 +168,7 @@ class FailureStore:
         self.is_short_of_time = False
         """Has a failure been left as it was found, or larger than it need be, for want of time?"""
 
-    def store(self, finding: Finding) -> Stored:
+    def store(self, finding: Finding) -> FailureRecord:
         """Keep what a campaign found, from its seed alone.
 
         A failure that does not come again from its seed is still a failure: it
@@ -174,12 +177,12 @@ class FailureStore:
         outcome = run_simulated(self._scenario, self._spec, finding.run)
         if finding.clause not in JudgedRun(outcome).broken:
             why = "seed does not give it again: the lock keeps state between runs, or is not deterministic"
-            return Stored(id=f"{finding.clause}-{finding.run}", replay="", notes=(("no replay", why),))
+            return FailureRecord(id=f"{finding.clause}-{finding.run}", replay="", notes=(("no replay", why),))
         stored = self.keep(finding, outcome)
         seed_line = f"lockref sim {self._source} --provider {self._spec.name} --seed {finding.run}"
         return replace(stored, notes=(*stored.notes, ("from seed", seed_line)))
 
-    def keep(self, finding: Finding, outcome: RunOutcome) -> Stored:
+    def keep(self, finding: Finding, outcome: RunOutcome) -> FailureRecord:
         """Keep a failing run with its plan and schedule, shrunk if it is among the first of this store.
 
         A Ctrl-C ends the shrinking, of this failure and of later ones, and is not raised here: what was found is kept
@@ -215,7 +218,7 @@ class FailureStore:
         self._write(identity, shown.finding, resolved, outcome, shrunk, faults)
         kinds = finding.fault_kinds if shrunk is None else tuple(sorted({fault.kind for fault in outcome.plan.faults}))
         self._groups.note(identity, (finding.clause, finding.kind, kinds), alike="" if shrunk else alike)
-        return Stored(
+        return FailureRecord(
             id=identity,
             replay=f"lockref replay {identity}",
             notes=(*_fault_notes(faults), *(_shrink_notes(shrunk, planned, why_larger) if shrunk else notes)),
@@ -291,7 +294,7 @@ class FailureStore:
             runs += 1
             if self._on_progress is not None:
                 what = f"{finding.clause} of seed {finding.run}"
-                limit = self._budget.told_limit
+                limit = self._budget.limit_text
                 spent = limit and f"; {plain_duration(self._budget.spent_ns)} of {limit} for shrinking spent"
                 self._on_progress(
                     f"{self._scenario.name}: shrinking {what}, run {runs} of at most {SHRINK_RUNS_MAX}{spent}"
@@ -414,7 +417,7 @@ class FailureReplay:
     failure: Failure
     scenario: str
     provider: str
-    answered: Replayed
+    answered: ReplayOutcome
     message: str
 
 

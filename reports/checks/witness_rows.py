@@ -22,7 +22,7 @@ CUT_SHORT_WORD: Final = "cut_short"
 UNNUMBERED: Final = "the record names no request"
 
 
-def told_row(events: Events, row: int, *, sent_row: int = -1, **more: Any) -> dict[str, Any]:
+def witness_row(events: Events, row: int, *, sent_row: int = -1, **more: Any) -> dict[str, Any]:
     """One event. sent_row: where its request was sent, if another event tells of it; `more` overrides and adds.
 
     An event that a service wrote does not name the task that asked: its request's sending does.
@@ -43,7 +43,7 @@ def told_row(events: Events, row: int, *, sent_row: int = -1, **more: Any) -> di
     return {**told, **more}
 
 
-def told_writes(
+def witness_writes(
     events: Events, run: int, lock: str, at_ns: int, *, is_recorded_by_service: bool
 ) -> list[dict[str, Any]]:
     """The writes of `lock` nearest to an instant, at most `WRITES_TOLD`, in the order of the record.
@@ -66,14 +66,15 @@ def told_writes(
     nearest = rows[np.argsort(np.abs(at - at_ns), kind="stable")[:WRITES_TOLD]]
     sent = events.sent_by_request[events.request_keys(nearest)]
     return [
-        told_write(events, row, sent_row) for row, sent_row in sorted(zip(nearest.tolist(), sent.tolist(), strict=True))
+        witness_write(events, row, sent_row)
+        for row, sent_row in sorted(zip(nearest.tolist(), sent.tolist(), strict=True))
     ]
 
 
-def told_write(events: Events, row: int, sent_row: int) -> dict[str, Any]:
+def witness_write(events: Events, row: int, sent_row: int) -> dict[str, Any]:
     """One write at the store: on which condition it was sent, what came of it."""
     version = events.text("version", int(events.codes("version")[row]))
-    return told_row(
+    return witness_row(
         events,
         row,
         sent_row=sent_row,
