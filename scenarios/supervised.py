@@ -46,6 +46,9 @@ LEAVING_LOOK_S = 0.02
 LEAVING_S = 10
 """How long a child has to end after it told its exit code. What a lock left behind (`atexit`) may hold it up."""
 
+ENDING_S = 2
+"""A command that was told to end and takes longer is said to be ending: what it began is finished or removed first."""
+
 SAME_S = 0.2
 """A signal that comes again within so many seconds is the same order: `timeout` and others send it to the process and
 to its group."""
@@ -142,6 +145,7 @@ class _Watch:
         self._words = words
         self._say = say
         self._told_to_end_s: float | None = None
+        self._has_said_so = False
         self._is_killed = False
 
     def until_the_end(self, mask: set[int | signal.Signals]) -> int:
@@ -195,10 +199,18 @@ class _Watch:
             ended, status = os.waitpid(self._child, os.WNOHANG)
             if ended:
                 return told or self._told_meanwhile(), stuck, status
+            self._say_that_it_ends()
             if not stuck and (stuck := self._beats.stuck()):
                 place = self._beats.where(self._words)
                 stuck = f"{stuck}{place}, where nothing can interrupt it; the command was ended without a verdict"
                 self._kill()
+
+    def _say_that_it_ends(self) -> None:
+        """Once, where a command that was told to end takes its time."""
+        if self._told_to_end_s is None or self._has_said_so or time.monotonic() - self._told_to_end_s < ENDING_S:
+            return
+        self._has_said_so = True
+        self._say("interrupted: the command is putting away what it began; a second signal ends it at once")
 
     def _told_meanwhile(self) -> bytes:
         """An exit code that the child told between the last look and its end; empty if there is none.

@@ -90,6 +90,26 @@ def test_an_interrupted_report_ends_with_its_jvm_and_leaves_nothing_of_spark(
     assert not (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.long
+def test_a_second_signal_ends_a_report_that_does_not_answer_the_first(tmp_path: Path) -> None:
+    """The first one is passed on, and the user is told; the second one ends the command and its JVM in any case."""
+    with started_report(tmp_path) as report:
+        assert report.stdout is not None
+        wait_for(report, (tmp_path / "run" / "analysis" / "tables").exists)
+        (command,) = psutil.Process(report.pid).children()
+        children = [command, *command.children(recursive=True)]
+        command.suspend()
+        report.send_signal(signal.SIGINT)
+        for line in report.stdout:
+            if "a second signal ends it at once" in line:
+                report.send_signal(signal.SIGINT)
+                break
+        said = report.communicate(timeout=300)[0]
+    assert (report.returncode, "a second signal ended it at once" in said) == (130, True)
+    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert not (tmp_path / "run" / "report.html").exists()
+
+
 def command_of(place: Path) -> list[str]:
     return [sys.executable, "-m", "lockref", "report", str(place / "run")]
 

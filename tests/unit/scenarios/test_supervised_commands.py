@@ -112,6 +112,20 @@ def test_a_signal_reaches_the_command_once(number: signal.Signals, is_group: boo
         assert command.wait(60) == 10 + number
 
 
+def test_a_command_that_does_not_end_at_once_is_said_to_be_ending() -> None:
+    """Its user learns that the signal was heard, and that a second one ends it in any case."""
+    work = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready', flush=True)\nwhile True:\n    signal.pause()"
+    with supervised(work) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        assert command.stdout.readline() == "ready\n"
+        command.send_signal(signal.SIGINT)
+        assert "a second signal ends it at once" in command.stderr.readline()
+        command.send_signal(signal.SIGINT)
+        assert "a second signal ended it at once" in command.stderr.readline()
+        assert command.wait(60) == 130
+
+
 def test_a_signal_that_ends_the_command_is_no_defect() -> None:
     """It came before the command listened: interrupted, as ever."""
     work = "signal.signal(signal.SIGTERM, signal.SIG_DFL)\nprint('ready', flush=True)\nwhile True:\n    signal.pause()"
