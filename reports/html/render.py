@@ -32,10 +32,12 @@ def render(
     models = [one if isinstance(one, Results) else Results.model_validate(one) for one in results]
     out = Path(out_dir)
     sections = [build_section(model, number) for number, model in enumerate(models, 1)]
+    # All is drawn before the first file is written, so that a Ctrl-C leaves the old page with its own figures.
+    page = page_text(sections, title=title)
     _write_figures(sections, out / "figures")
     write_markdown(sections, out / "report.md", title=title)
     # The page is written last: where it exists, its figures do, too.
-    return write_atomically(out / "report.html", page_text(sections, title=title))
+    return write_atomically(out / "report.html", page)
 
 
 def page_text(sections: Sequence[Section], *, title: str) -> str:

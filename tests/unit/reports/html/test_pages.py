@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -211,6 +212,20 @@ def test_no_measurements_is_said_and_draws_nothing(tmp_path: Path) -> None:
     bare = Results(title="t", verdict="held", statement="s", runs=1)
     assert draw(bare) == []
     assert "did not run for this part" in render([bare], tmp_path).read_text(encoding="utf-8")
+
+
+def test_an_interrupted_page_leaves_the_old_one_with_its_figures(tmp_path, monkeypatch):
+    """Ctrl-C while the page is drawn: not one file is new."""
+    render([full(title="old")], tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    def interrupted(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["reports.html.render"], "page_text", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        render([full("n9", title="new")], tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_a_plot_that_fails_is_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
