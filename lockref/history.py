@@ -205,7 +205,6 @@ class Recorder:
         lock: str = "",
         op: int = 0,
         outcome: int = 0,
-        *,
         request: int = ABSENT,
         attempt: int = ABSENT,
         if_version: str = "",
@@ -218,8 +217,8 @@ class Recorder:
     ) -> None:
         """Append one event. Empty text and ABSENT mean "no value".
 
-        What could be mistaken for its neighbour goes by its name. Not a row
-        object: making one costs half of what appending costs.
+        The order is that of the columns. Who records rarely gives what could be mistaken for its neighbour by its name.
+        Not a row object: making one costs half of what appending costs.
         """
         at_ns, wall_ns, mono_ns, task = stamp
         codes = self._codes

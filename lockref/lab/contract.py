@@ -80,15 +80,7 @@ class OneRecord:
 def _views_of(view: RecordView | None) -> tuple[LockView, ...]:
     if view is None:
         return ()
-    return (
-        LockView(
-            owner=view.owner,
-            token=view.token,
-            valid_until_ns=view.valid_until_ns,
-            is_released=view.is_released,
-            nonce=view.nonce,
-        ),
-    )
+    return (LockView(view.owner, view.token, "", view.valid_until_ns, None, view.is_released, view.nonce),)
 
 
 @dataclass(frozen=True, slots=True)

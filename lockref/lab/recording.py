@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from lockref.history import Recorder, Stamp
 from lockref.lab.lock_rows import LockRows, lock_columns, sized
-from lockref.ports import Channel, PortKind, PushChannel, Reply, Request
+from lockref.ports import Channel, PortKind, PushChannel, Reply, Request, of_fields
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
 from lockref.stores.client import OBJECT_STORE, StoreChannel
@@ -243,20 +243,18 @@ class RecordingChannel:
                 # By the stamp of the row: to ask for the task again would cost as much as to record the row.
                 serves = journal.calls.served(only_lock, now[3], op)
             record(
-                _KIND_SENT, now, client, lock, its_op, 0, request=number, attempt=0, if_version=condition,
-                content=content, token=token, owner=owner, valid_until_ns=valid_until_ns, detail=told,
+                _KIND_SENT, now, client, lock, its_op, 0, number, 0, condition, "", content, token, owner,
+                valid_until_ns, told,
             )  # fmt: skip
         gives_back = op is _OP_DELETE and any(row[0] in self._own for row in rows)
-        reply = self._send(
-            Request(client, service, verb, key, condition, body, op, number, ops, gives_back, serves), timeout_ns
-        )
+        fields = (client, service, verb, key, condition, body, op, number, ops, gives_back, serves)
+        reply = self._send(of_fields(Request, fields), timeout_ns)
         # The row of a deletion has no reason: rows of older versions have none, and digests of runs depend on it.
         reason = "" if op is _OP_DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
         for lock, its_op, view, token, owner, valid_until_ns, _duration in rows:
             record(
-                _KIND_REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
-                if_version=condition, version=reply.version or "", content=content, token=token, owner=owner,
-                valid_until_ns=valid_until_ns, detail=reason,
+                _KIND_REPLIED, stamp(), client, lock, its_op, reply.outcome, number, 0, condition,
+                reply.version or "", content, token, owner, valid_until_ns, reason,
             )  # fmt: skip
             self._learn(lock, its_op, content, view, reply.outcome)
         if reply.outcome is _OUTCOME_APPLIED:
@@ -281,15 +279,15 @@ class RecordingChannel:
         client, service, verb, key, condition, body, op, *_ = request
         journal = self._journal
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
-        record(_KIND_SENT, stamp(), client, key, op, 0, request=number, attempt=0)
-        reply = self._send(Request(client, service, verb, key, condition, body, op, number), timeout_ns)
+        record(_KIND_SENT, stamp(), client, key, op, 0, number, 0)
+        fields = (client, service, verb, key, condition, body, op, number, (), False, _OP_NONE)
+        reply = self._send(of_fields(Request, fields), timeout_ns)
         content, views = ("", ()) if reply.body is None else self._look(key, reply.body)
         for lock, its_op, view in self._lock_rows.rows(key, op, views):
             token, owner, valid_until_ns, _ = lock_columns(view)
             record(
-                _KIND_REPLIED, stamp(), client, lock, its_op, reply.outcome, request=number, attempt=0,
-                version=reply.version or "", content=content, token=token, owner=owner, valid_until_ns=valid_until_ns,
-                detail=reply.reason,
+                _KIND_REPLIED, stamp(), client, lock, its_op, reply.outcome, number, 0, "", reply.version or "",
+                content, token, owner, valid_until_ns, reply.reason,
             )  # fmt: skip
             asked = self._asked.get(lock)
             if asked is not None and asked[0] == content:

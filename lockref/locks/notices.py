@@ -86,7 +86,7 @@ class Notices:
     def tell(self, kind: LockEventKind, grant: Grant, reason: str = "") -> None:
         """A change of the grant."""
         if self._listener is not None:
-            self._call("listener", self._listener, LockEvent(kind=kind, grant=grant, reason=reason))
+            self._call("listener", self._listener, LockEvent(kind, "", 1.0, grant, reason))
 
     def metric(self, name: str, value: float = 1.0) -> None:
         """One of Hudi's metrics, by Hudi's name."""

@@ -47,14 +47,14 @@ class Tenure(Generic[R]):
         """The time until the holder must have stopped; 0 from then on (H2)."""
         if not self.is_in_force():
             return 0
-        return self.lease.deadline.remaining_ns(Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns()))
+        return self.lease.attempt.deadline.remaining_ns(Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns()))
 
     def grant(self) -> Grant:
         """The grant as its holder is shown it."""
         with self._mutex:
             lease = self.lease
-        record, ends_ns = lease.attempt.record, lease.deadline.mono_ns
-        return Grant(owner=record.owner or "", token=record.token, version=lease.version, deadline_ns=ends_ns)
+        record, ends_ns = lease.attempt.record, lease.attempt.deadline.mono_ns
+        return Grant(record.owner or "", record.token, lease.version, ends_ns)
 
     def writes(self) -> list[Attempt[R]]:
         """Every write of this grant that may stand in the store: the last to land, and those whose fate is open."""

@@ -104,7 +104,7 @@ class Deadline:
         return max(0, min(self.mono_ns - now.mono_ns, self.wall_ns - now.wall_ns))
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Attempt(Generic[R]):
     """A write that makes or extends our lease if it lands.
 
@@ -151,14 +151,14 @@ class Reason(Enum):
     RESUMED = "resumed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Take:
     """No lease is in the way: write, on condition that nothing changes."""
 
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wait:
     """The lease of another client is in the way. `for_ns`: wall time until it lapses, unless renewed or released."""
 
@@ -224,7 +224,7 @@ class Ending(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reserved:
     """A token that may be used, and the mark at or above it; both None where this grant cannot be fenced."""
 

@@ -53,7 +53,7 @@ _PLAIN_RECORD = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class LockFile:
     """The content of a lock object.
 
@@ -132,7 +132,8 @@ def _utf16_escape(match: re.Match[str]) -> str:
 
 def _json_text(text: str) -> str:
     """Quoted as Jackson does it: non-ASCII left alone up to U+FFFF, hexadecimal digits in capitals."""
-    if _PLAIN_TEXT.fullmatch(text):
+    # Letters and digits alone, as in every nonce, are seen at once.
+    if (text.isascii() and text.isalnum()) or _PLAIN_TEXT.fullmatch(text):
         return f'"{text}"'
     return f'"{_SURROGATE_IN_UTF16.sub(_utf16_escape, text.translate(_ESCAPES))}"'
 
@@ -351,11 +352,7 @@ def decode(body: bytes) -> RecordView | None:
     except ValueError:
         return None
     # A nonsense time may exceed what a history column holds; the sign is what matters then.
-    valid_until_ns = max(-_LONG_MAX, min(_LONG_MAX, record.valid_until_ms * NS_PER_MS))
-    return RecordView(
-        owner=record.owner or "",
-        token=record.fence,
-        valid_until_ns=WallNs(valid_until_ns),
-        is_released=record.expired,
-        nonce=record.nonce,
-    )
+    valid_until_ns = record.valid_until_ms * NS_PER_MS
+    if not -_LONG_MAX <= valid_until_ns <= _LONG_MAX:
+        valid_until_ns = _LONG_MAX if valid_until_ns > 0 else -_LONG_MAX
+    return RecordView(record.owner or "", record.fence, WallNs(valid_until_ns), record.expired, record.nonce)

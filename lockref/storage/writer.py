@@ -26,13 +26,8 @@ class LockFileWriter:
         """The acquiring write on `known`. Both clocks are read before it leaves (H1, M22)."""
         sent = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
         until_ms = self.valid_until_ms(sent.wall_ns, self.terms)
-        return Attempt(
-            record=LockFile(self.owner, until_ms, False, self.new_nonce(), reserved.token, reserved.mark),
-            sent=sent,
-            deadline=self.rules.deadline_after(sent, self.terms),
-            wall_estimate_ns=sent.wall_ns,
-            if_version=known.version,
-        )
+        record = LockFile(self.owner, until_ms, False, self.new_nonce(), reserved.token, reserved.mark)
+        return Attempt(record, sent, self.rules.deadline_after(sent, self.terms), sent.wall_ns, known.version)
 
     def renewal(self, current: Lease[LockFile]) -> Attempt[LockFile]:
         """The write that extends `current`: validUntil never falls (H19), the token stays (H21)."""
@@ -40,13 +35,8 @@ class LockFileWriter:
         sent = Moment(self.runtime.wall_ns(), self.runtime.monotonic_ns())
         estimate_ns = self.estimate_wall(previous, sent, self.terms)
         until_ms = self.renewed_valid_until_ms(previous, estimate_ns, self.terms)
-        return Attempt(
-            record=LockFile(self.owner, until_ms, False, self.new_nonce(), record.fence, record.mark),
-            sent=sent,
-            deadline=self.rules.deadline_after(sent, self.terms),
-            wall_estimate_ns=estimate_ns,
-            if_version=current.version,
-        )
+        renewed = LockFile(self.owner, until_ms, False, self.new_nonce(), record.fence, record.mark)
+        return Attempt(renewed, sent, self.rules.deadline_after(sent, self.terms), estimate_ns, current.version)
 
     @staticmethod
     def valid_until_ms(wall_ns: int, terms: LeaseTerms) -> int:

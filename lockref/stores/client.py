@@ -7,16 +7,18 @@ behind a channel that records.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
-from lockref.ports import Channel, PortKind, Reply, Request
+from lockref.ports import Channel, PortKind, Reply, Request, of_fields
 from lockref.stores.arguments import require_key, require_version, require_write
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
-from lockref.words import IF_ABSENT, Op
+from lockref.words import ABSENT, IF_ABSENT, Op, Outcome
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_OP_NONE = Op.NONE
 _OP_READ = Op.READ
 _OP_WRITE = Op.WRITE
+_OUTCOME_APPLIED = Outcome.APPLIED
 
 READ, PUT, DELETE = "read", "put", "delete"
 """The verbs of an object store."""
@@ -42,9 +44,11 @@ class ObjectStoreClient:
 
     def read(self, key: str) -> ReadReply:
         require_key("read", key)
-        request = Request(self._client, self._service, READ, key, "", None, _OP_READ)
+        request = of_fields(
+            Request, (self._client, self._service, READ, key, "", None, _OP_READ, ABSENT, (), False, _OP_NONE)
+        )
         outcome, version, body, _missing, status, reason = self._send(request, self._timeout_ns)
-        return ReadReply(outcome=outcome, body=body, version=cast("Version", version), status=status, reason=reason)
+        return of_fields(ReadReply, (outcome, body, version, status, reason))
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
         require_write("put_if_absent", key, body)
@@ -65,11 +69,12 @@ class ObjectStoreClient:
         return self._write(DELETE, key, version or "", None, Op.DELETE)
 
     def _write(self, verb: str, key: str, condition: str, body: bytes | None, op: Op) -> WriteReply:
-        request = Request(self._client, self._service, verb, key, condition, body, op)
-        outcome, version, _body, missing, status, reason = self._send(request, self._timeout_ns)
-        return WriteReply(
-            outcome=outcome, version=cast("Version", version), missing=missing, status=status, reason=reason
+        request = of_fields(
+            Request, (self._client, self._service, verb, key, condition, body, op, ABSENT, (), False, _OP_NONE)
         )
+        outcome, version, _body, missing, status, reason = self._send(request, self._timeout_ns)
+        assert version is None or outcome is _OUTCOME_APPLIED, "only an applied write has a version"
+        return of_fields(WriteReply, (outcome, version, missing, status, reason))
 
     def close(self) -> None:
         self._channel.close()

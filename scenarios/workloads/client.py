@@ -178,7 +178,7 @@ class Client:
         true_ns, wall_ns, mono_ns, _ = self._stamp() if stamp is None else stamp
         self._record(
             kind, (true_ns, wall_ns, mono_ns, self.task), self.node, self._lock, op,
-            outcome, request=request, version=version, token=token, owner=owner, detail=said,
+            outcome, request, ABSENT, "", version, "", token, owner, ABSENT, said,
         )  # fmt: skip
 
     def _grant(self) -> Grant:
@@ -293,15 +293,7 @@ class Client:
                 assert isinstance(self._resource, ResourceClient), "only a resource tells its state"
                 based_on = self._resource.state()
                 self.runtime.sleep(YIELD_NS)
-            write = Write(
-                node=self.node,
-                task=self.task,
-                tenure=tenure.number,
-                attempt=tenure.attempts,
-                based_on=based_on,
-                token=tenure.shown,
-                owner=tenure.owner,
-            )
+            write = Write(self.node, self.task, tenure.number, tenure.attempts, based_on, tenure.shown, tenure.owner)
             self._resource.write(write, self.guard)
         except LockError:
             # The resource refused it, or did not answer: its record says what took effect, the client goes on.

@@ -30,7 +30,7 @@ class FencedRegister:
         before = str(self.writes)
         if write.token is not None:
             if self.token_max is not None and write.token < self.token_max:
-                return Effect(outcome=Outcome.PRECONDITION_FAILED, if_version=before, version=before)
+                return Effect(Outcome.PRECONDITION_FAILED, before, before)
             self.token_max = write.token
         self.writes += 1
-        return Effect(outcome=_OUTCOME_APPLIED, if_version=before, version=str(self.writes))
+        return Effect(_OUTCOME_APPLIED, before, str(self.writes))

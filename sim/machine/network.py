@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lockref.errors import ConfigError
+from lockref.ports import of_fields
 
 _BILLION = 1_000_000_000
 _WORDS = struct.Struct(">8I").unpack
@@ -96,7 +97,7 @@ class Network:
         out = (low + out_bits % span) * grid
         back = (low + back_bits % span) * grid
         if self._is_plain:
-            return Draw(out, back, False, False, None)
+            return of_fields(Draw, (out, back, False, False, None))
         model = self.model
         reorder_steps = model.reorder_ns // grid + 1
         if _chance(out_late) < model.reorder:

@@ -146,9 +146,8 @@ class HostedService:
             token, owner, valid_until_ns, duration = lock_columns(view)
             self._recorder.event(
                 _KIND_APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), request.client, lock, op, reply.outcome,
-                request=request.number, attempt=applications - 1, if_version=request.condition,
-                version=reply.version or "", content=content, token=token, owner=owner,
-                valid_until_ns=valid_until_ns, detail=duration,
+                request.number, applications - 1, request.condition, reply.version or "", content, token, owner,
+                valid_until_ns, duration,
             )  # fmt: skip
         if reply.outcome is _OUTCOME_APPLIED:
             self._lock_rows.remember(request.key, views)

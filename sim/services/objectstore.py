@@ -12,7 +12,7 @@ import hashlib
 from http import HTTPStatus
 
 from lockref.clouds.statuses import ServerStatuses, Versions
-from lockref.ports import Reply, Request
+from lockref.ports import Reply, Request, of_fields
 from lockref.stores.client import DELETE, PUT, READ
 from lockref.words import IF_ABSENT, Op, Outcome
 from sim.kernel.clocks import WALL_EPOCH_NS
@@ -62,7 +62,9 @@ class ObjectStoreService:
             if status is not None:
                 missing = present is None and dialect.tells_absence
                 return Reply(_OUTCOME_PRECONDITION_FAILED, missing=missing, status=status, reason="condition not met")
-        return Reply(_OUTCOME_APPLIED, self._set(key, request.body, at_ns), status=dialect.created)
+        return of_fields(
+            Reply, (_OUTCOME_APPLIED, self._set(key, request.body, at_ns), None, False, dialect.created, "")
+        )
 
     def _failed_status(self, present: Stored | None, condition: str) -> int | None:
         """The status with which a condition fails; None if it holds."""
@@ -137,4 +139,4 @@ class ObjectStoreService:
 def _read(state: Stored | None) -> Reply:
     if state is None:
         return Reply(_OUTCOME_APPLIED, status=404)
-    return Reply(_OUTCOME_APPLIED, state[1], state[0], status=200)
+    return of_fields(Reply, (_OUTCOME_APPLIED, state[1], state[0], False, 200, ""))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lockref.ports import Reply, Request
+from lockref.ports import Reply, Request, of_fields
 from lockref.words import Outcome
 from sim.journey import Refusal
 from sim.services.service import ServiceContext, refused, unknown_act
@@ -30,7 +30,7 @@ class ResourceService:
         """Does nothing: a resource has no timers and pushes nothing."""
 
     def apply(self, request: Request, _at_ns: int) -> Reply:
-        return Reply(_OUTCOME_APPLIED, body=self._handle(request))
+        return of_fields(Reply, (_OUTCOME_APPLIED, None, self._handle(request), False, None, ""))
 
     def refuse(self, request: Request, refusal: Refusal) -> Reply:
         return refused(request, refusal)
