@@ -8,7 +8,7 @@ import pytest
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
-from reports.checks.facts.surroundings.host import told_late
+from reports.checks.facts.surroundings.host import lateness_text
 from tests.evidence.wire.experiments import EXPERIMENTS, show
 
 pytestmark = [pytest.mark.long, pytest.mark.realbackend, pytest.mark.timeout(1800)]
@@ -32,5 +32,5 @@ def test_a_released_lock_does_what_the_findings_say(name, tmp_path):
         pytest.skip(str(error))
     late_ns = shown.outcome.summary.host_late_ns
     if not shown.is_expected and late_ns > LATE_NS:
-        pytest.skip(f"{told_late(late_ns)}: {', '.join(shown.broken) or 'nothing'} broke")
+        pytest.skip(f"{lateness_text(late_ns)}: {', '.join(shown.broken) or 'nothing'} broke")
     assert shown.is_expected, (shown.broken, shown.reasons, shown.outcome.notices)
