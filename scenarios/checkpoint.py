@@ -39,6 +39,8 @@ from reports.checks import Judgement
 from reports.history_files import CHUNKS, load_history, write_history
 from scenarios.definition.schema import Scenario
 
+# The number rises when the meaning of a file changes. A folder with another number is begun anew, not converted: the
+# seeds run again in less time than a converter would take to be trusted.
 FORMAT = "lockref.campaign/2"
 FINGERPRINT = "campaign.json"
 _FACTS = "chunk.json"
@@ -130,6 +132,8 @@ class Checkpoint:
 
     def begin(self) -> None:
         """Make the folder anew, without chunks."""
+        # Whatever stands there belongs to a format or campaign that is not ours. To keep a part of it would mix two
+        # verdicts.
         if self.folder.exists():
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
@@ -150,6 +154,7 @@ class Checkpoint:
                 "nothing about what would run now; run again without --resume"
             )
         # What a killed writer left behind.
+        # A chunk that was never renamed has no reader: its seeds count as not run, and run again with the same result.
         for remnant in self.folder.glob(".chunk-*"):
             shutil.rmtree(remnant)
         for chunk in _whole(self.folder):
@@ -160,6 +165,8 @@ class Checkpoint:
         """Write the next chunk."""
         target = self.folder / _name(self._written)
         beside = self.folder / f".{target.name}.{os.getpid()}"
+        # Prior art: write beside, then rename(2), which is atomic within one file system. No fsync: after a power
+        # failure a chunk may be torn, and `_SUMS` finds that. A sync for each chunk would cost more than it saves.
         beside.mkdir()
         _write(chunk, beside)
         beside.rename(target)
@@ -219,6 +226,8 @@ def _chunk_folders(run: Path) -> list[Path]:
 
 def _whole(folder: Path) -> list[Path]:
     """The whole chunks of a folder, up to the first that is missing."""
+    # Up to the first gap, not all that there are: a result is the seeds from the first on, so a chunk behind a gap
+    # cannot be used, and to count it would tell a number of finished seeds that does not hold.
     names = (folder / _name(number) for number in itertools.count())
     return list(itertools.takewhile(Path.is_dir, names))
 
@@ -295,6 +304,7 @@ def _write_json(path: Path, content: Mapping[str, object]) -> None:
 def _hash(parts: Sequence[bytes]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
+        # The length goes first, so that ("ab", "c") and ("a", "bc") differ.
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()
@@ -303,6 +313,8 @@ def _hash(parts: Sequence[bytes]) -> str:
 def _own_sources() -> list[bytes]:
     """Every source file that decides what a simulated run does and how it is judged."""
     root = Path(lockref.__file__).resolve().parent.parent
+    # All sources, not those that the scenario reaches: imports in functions make the reach undecidable, and a hash that
+    # misses a file lets an old verdict speak for new code. The price is a run from the first seed after any change.
     rooms = [root / "lockref", root / "sim", root / "scenarios", root / "reports" / "checks"]
     return [path.read_bytes() for room in rooms for path in sorted(room.rglob("*.py"))]
 
@@ -319,6 +331,8 @@ def _provider_sources(spec: ProviderSpec) -> list[bytes]:
     folder = Path(file).resolve().parent
     if folder.is_relative_to(Path(lockref.__file__).resolve().parent):
         return []
+    # A doubt: what the lock imports later, or reads as data, is in no hash. `Sources.of` is called right after loading,
+    # so that at least the set does not depend on how far the first run came.
     loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     paths = {Path(name).resolve() for name in loaded if name is not None}
     return [path.read_bytes() for path in sorted(paths) if path.is_relative_to(folder) and path.suffix == ".py"]

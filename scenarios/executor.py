@@ -77,9 +77,14 @@ class Processes:
             ) as pool:
                 try:
                     begun: deque[Future[Answer]] = deque()
+                    # A window, not `Executor.map` of the standard library: that one takes all pieces at once, and a
+                    # campaign's pieces are made from what earlier answers said (`Campaign` stops early), and may be
+                    # endless.
                     for piece in itertools.islice(waiting, self._count * AHEAD):
                         begun.append(pool.submit(work, piece))
                     while begun:
+                        # Always the oldest first. Rejected: `as_completed`, which is faster by a piece and makes the
+                        # order of the results, and with it the first failure that is shown, depend on the machine.
                         yield watch.answer(begun.popleft())
                         for piece in itertools.islice(waiting, self._count * AHEAD - len(begun)):
                             begun.append(pool.submit(work, piece))
@@ -107,6 +112,9 @@ class _Workers:
     """The workers of one pool, and the beat of each."""
 
     def __init__(self, context: SpawnContext, count: int) -> None:
+        # The pool names its processes only in a private attribute. So the children before and after its start are
+        # compared. A doubt: a child that another thread starts in between would count as a worker; no caller has such a
+        # thread.
         self._before = set(multiprocessing.active_children())
         self.started: list[BaseProcess] = []
         memory = context.RawArray("B", count * SIZE)
@@ -118,6 +126,8 @@ class _Workers:
     def answer(self, begun: Future[Answer]) -> Answer:
         """The answer of a piece. Raises BackendUnavailable if a worker hangs in C code."""
         self._look()
+        # `result(timeout)` would do as well, but raises; a wait that ends is no error here, only the moment to look at
+        # beats.
         while not wait([begun], LOOK_EVERY_S).done:
             for beats in self._beats:
                 if stuck := beats.stuck():
@@ -144,6 +154,7 @@ class _Workers:
 
 def _ending_among(workers: Sequence[BaseProcess]) -> str:
     """The ending of the first process of a pool that ended, in words. The pool ends the others with SIGTERM."""
+    # The pool sends SIGTERM to those that are left when one has died, so that signal tells nothing about the cause.
     codes = [worker.exitcode for worker in workers]
     told = [code for code in codes if code not in (None, -signal.SIGTERM)]
     return ending_of(next((code for code in told if code), 0 if told else None))

@@ -103,6 +103,7 @@ class Departures:
 
         run: position in the case. until_ns: true time of the violation.
         """
+        # No clock and no pause makes a store apply a write against its condition.
         if clause == ABOUT_THE_STORE:
             return []
         found = _clocks(self._case, run, until_ns, int(self._late_ns[run]))
@@ -115,6 +116,7 @@ class Departures:
 def _clocks(case: Case, run: int, until_ns: int, late_ns: int) -> list[Departure]:
     """The clients whose wall clock was further from the others than β."""
     beta_ns = int(case.runs.integers("drift_bound_ns")[run])
+    # An inferred row of runs has a guessed β. A departure from a guess would name a promise that nobody made.
     if beta_ns == ABSENT or case.runs.table["is_inferred"][run].as_py():
         return []
     events = case.events
@@ -127,8 +129,12 @@ def _clocks(case: Case, run: int, until_ns: int, late_ns: int) -> list[Departure
     if not clients:
         return []
     is_simulated = case.runs.texts("world")[run] != "real"
+    # A simulation reads both clocks at one instant, so nothing is added there. On a real server the thread may be
+    # stopped between the two readings; then the difference is the machine's and no clock's.
     allowed_ns = beta_ns + (0 if is_simulated else max(READING_NS, late_ns))
     own &= np.isin(node, clients)
+    # Rows that repeat the last difference of their client tell nothing new. Dropping them keeps the matrix below at
+    # clients times *changes* of a clock, not clients times events.
     own &= _is_new(node, wall - at, own)
     times = np.unique(at[own])
     # By client, at each of the times: how far its clock is from true time. Before its first event, as at that event.
@@ -143,6 +149,8 @@ def _clocks(case: Case, run: int, until_ns: int, late_ns: int) -> list[Departure
         agreed = np.vstack((ahead, np.full(len(times), true, dtype=np.int64)))
     # The median of the clocks, with true time as one of them where it is known. A single wrong clock cannot move it.
     shown = np.sort(agreed, axis=0)[(len(agreed) - 1) // 2]
+    # Rejected: the mean, which one clock that is an hour off moves for all others; and true time alone, which a real
+    # run does not know.
     off = ahead - shown
     found = []
     for place, client in enumerate(clients):
@@ -192,9 +200,12 @@ def _pauses(case: Case, run: int, until_ns: int) -> list[Departure]:
     for node, begin_ns, end_ns in case.disturbances.pauses.get(run, ()):
         if begin_ns > until_ns:
             continue
+        # `begin_lo` and `end_hi`: the widest interval in which the grant can have stood. A doubt counts for the lock:
+        # rather one departure too many is told.
         held = mine[(grants.node[mine] == node) & (grants.begin_lo_ns[mine] <= begin_ns)]
         held = held[(grants.end_hi_ns[held] == ABSENT) | (grants.end_hi_ns[held] >= begin_ns)]
         ends = grants.valid_until_true_ns[held]
+        # A pause that ends within the lease departs from nothing: leases exist to outlast it.
         ends = ends[(ends != ABSENT) & (ends >= begin_ns) & (ends < end_ns)]
         if not len(ends):
             continue

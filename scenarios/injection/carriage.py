@@ -86,24 +86,34 @@ class Carriage:
         self, in_flight: InFlight, apply: Callable[[], Awaitable[A]], reply_of: Callable[[A], Reply]
     ) -> Delivery[A]:
         """From c1 to c3. apply: lets the service act on it, once more at each call. Raises what `apply` raises."""
+        # A lost request takes no time here: the client's own timeout is the wait, and the client measures it.
         if in_flight.is_request_lost:
             return Delivery()
         faults = self._injector
         if in_flight.resend_ns is not None:
+            # The copy is a task of its own, as in a network: it may overtake the original, and no answer of it reaches
+            # the client.
             self._start(self._carry_copy(in_flight, apply, reply_of))
         await _wait(in_flight.to_service_ns)
+        # The journey decides and this driver only waits and sends. The simulator's driver is the other half; both must
+        # take each step in the same order (tests/sim/test_journey.py compares them), or one plan would mean two things.
         answer: A | None = None
         # A server that is gone or stands still is met where the request is sent to it.
         step = in_flight.arrives(faults)
         while step is APPLY:
             answer = await apply()
             step = in_flight.applied(faults, reply_of(answer))
+            # A proxy's retry after an answer that it did not pass on (A2). It is a new arrival, so faults are asked
+            # anew.
             if step is REPEAT:
                 await _wait(in_flight.retry_after_ns or 0)
                 step = in_flight.arrives(faults)
+        # c3 comes before the wait for the way back: from here on a fault on the reply can only delay or lose it. The
+        # server has acted, and nothing takes that back.
         in_flight.left(faults)
         if step is LOSE:
             return Delivery()
+        # A drip spreads the answer's bytes over the last part of the way, so its time is no extra delay.
         await _wait(in_flight.to_client_ns - in_flight.drip_ns)
         if in_flight.refusal is not None:
             return Delivery(refusal=in_flight.refusal)

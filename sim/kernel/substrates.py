@@ -50,6 +50,8 @@ class GreenletCarrier:
     __slots__ = ("park", "resume")
 
     def __init__(self, body: Callable[[], None], _name: str) -> None:
+        # `switch` of the two greenlets is kept and called directly. A method of our own around it would cost a Python
+        # frame for each of the two switches of a step, and steps are what a seed consists of.
         hub = greenlet.getcurrent()
         self.resume = greenlet.greenlet(body, hub).switch
         self.park = hub.switch
@@ -63,11 +65,16 @@ class GatedThreadCarrier:
     def __init__(self, body: Callable[[], None], name: str) -> None:
         self._body = body
         self._name = name
+        # Two semaphores, one for each direction, as in a rendezvous. Rejected: one condition with a flag, where a task
+        # that parks at once could take its own wake-up; and `threading.Event`, which has to be cleared and so has the
+        # same race.
         self._gate = threading.Semaphore(0)
         self._hub_gate = threading.Semaphore(0)
         self._failure: BaseException | None = None
         self._ended = False
         self._is_lost = False
+        # A daemon thread: one that blocks outside its Runtime is given up below, and must not keep the interpreter
+        # alive.
         self._thread = threading.Thread(target=self._run, name=f"{GATED_PREFIX}{name}", daemon=True)
         self._thread.start()
 
@@ -81,9 +88,13 @@ class GatedThreadCarrier:
         self._hub_gate.release()
 
     def resume(self) -> None:
+        # A lost thread may wake later and run the lock's code beside the hub. It is never resumed again, so it stops at
+        # its next `park`. What it does until then is outside the trace; the error has ended the run by then.
         if self._is_lost:
             return
         self._gate.release()
+        # The only place in a simulation that reads real time. It decides nothing in the trace: it only ends a run that
+        # hangs.
         if not self._hub_gate.acquire(timeout=GATE_PATIENCE_S):
             self._is_lost = True
             raise DeterminismError(

@@ -109,12 +109,18 @@ class ClusterReader:
         """The cluster as it is. pages: what leaders have told the instances; book_zxid: since when; None: never."""
         self._alarms = []
         self._looking.begin()
+        # The order of these reads matters. The sessions are read before messages and states. A session that ends in
+        # between then leaves doubt, which `_require_still_live` finds. The other way round, an instance that came in
+        # between would seem to hold nothing, and its locks would be given away.
         groups, chosen, frozen = self._groups()
         live = self._live()
         pending, stale = self._pending(live)
         reports, gone = self._reports(live, groups, frozen)
         groups = [*groups, *gone]
+        # A page of an earlier session says nothing of this one: its grants ended with that session.
         own_pages = {name: page for name, page in pages.items() if page.session == live.owners.get(name)}
+        # An instance that is younger than the book was told nothing before it, so an absent page means "nothing
+        # granted".
         younger = [name for name, born in live.born.items() if book_zxid is not None and born > book_zxid]
         evidence = Evidence(
             groups=groups,
@@ -123,12 +129,15 @@ class ClusterReader:
             pages=own_pages,
             covered=[*own_pages, *younger],
             silent=live.silent,
+            # Helix believes the reports and looks at nothing else: no report means "in the initial state". We look at
+            # messages and pages, too. A report that was deleted would free a lock that an instance still holds.
             trusts=self._semantics is not Semantics.OURS,
         )
         replicas, settled = replicas_of(evidence)
         self._require_still_live(live, [each for states in replicas.values() for each in states if states[each].doubt])
         disabled, disabled_locks = self._disabled()
         self._looking.end()
+        # Forgotten with its znode: a report that comes again under that path belongs to a new session.
         self._last = {path: states for path, states in self._last.items() if self._looking.was_looked_at(path)}
         rebalancers: dict[str, Rebalancer] = {each.name: _nobody for each in gone}
         rebalancers |= {name: self._rebalancer(named) for name, named in chosen.items()}
@@ -174,6 +183,8 @@ class ClusterReader:
                 record = self._looking.record(path, reply)
                 group = self._group(name, path, reply, record)
                 shared = next((lock for lock in group.locks if lock in owner), None)
+                # Two resources with one lock would each assign it. Neither is wrong alone, so the second one in order
+                # is frozen.
                 if shared is not None:
                     raise ConfigError(f"{path} names {shared!r}, which is a lock of {owner[shared]!r}")
             except ConfigError as error:
@@ -244,6 +255,8 @@ class ClusterReader:
             message = self._messages[path]
             if isinstance(message, Message):
                 if message.session == live.sessions.get(name):
+                    # By session, not by name: a message to an earlier session of the same instance is executed by
+                    # nobody.
                     pending.append(message)
                 else:
                     stale.append(path)
@@ -258,6 +271,8 @@ class ClusterReader:
             live.silent[name] = reason
 
     def _read_messages(self, paths: Sequence[str]) -> None:
+        # Messages are immutable (Helix writes each once, under a random id), so each is read once and no watch is
+        # needed.
         unknown = [path for path in paths if path not in self._messages]
         self._messages = {path: self._messages[path] for path in paths if path in self._messages}
         for path, reply in zip(unknown, self._looking.bodies(unknown), strict=True):
@@ -319,6 +334,8 @@ class ClusterReader:
             said = self._last[path] = self._looking.once(path, reply, "states", partial(_stated, record))
         except ConfigError as error:
             is_fresh = False
+            # The last good report stands in for one that cannot be read. To count it as empty would grant its locks
+            # twice; to count it as unknown would stop the whole resource for one bad znode.
             self._alarm(f"{error}. {name} keeps the locks that it may hold, and no other instance gets them")
             if path not in self._last:
                 return Report(states=None, is_fresh=False), ""

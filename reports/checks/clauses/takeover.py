@@ -45,17 +45,23 @@ def came_early(truth: Truth, held: Ints, action: Ints) -> Flags:
     """
     changes, events = truth.changes, truth.events
     run = changes.run[action]
+    # Late bound of the action and the promised end: both choices favour the accused. S5 is a safety clause about
+    # intent, and a wrong accusation costs the reader more than a missed millisecond.
     end = changes.valid_until_true_ns[held]
     at = changes.at_hi_ns[action]
     all_at, all_wall = events.integers("at_ns"), events.integers("wall_ns")
     held_sent = np.maximum(changes.sent_row[held], 0)
     allowance = rate_allowance(truth.runs, run, end - all_at[held_sent])
     drift = or_zero(truth.runs.integers("drift_bound_ns"))[run]
+    # β once, not twice. The stamp is already in true time by the holder's own clock, so only the taker's error is left.
     is_beyond_clocks = at < end - drift - allowance
 
     sent = np.maximum(changes.sent_row[action], 0)
     stamp = events.integers("valid_until_ns")[changes.row[held]]
+    # The second test catches a taker that is early within β. Its own clock is on record, so no clock has to be assumed.
     knows = (changes.sent_row[action] >= 0) & (stamp != ABSENT) & (all_wall[sent] != ABSENT)
+    # The wall clock is read at sending, and the write landed later. The time between is added; true time and the clock
+    # differ over it by the rate error alone, which `allowance` covers.
     own_clock = np.where(knows, all_wall[sent], 0) + (at - all_at[sent])
     is_knowing = knows & (own_clock < stamp) & (at < end - allowance)
     assert len(held) == len(action), "one action for each write that it hits"
@@ -66,6 +72,8 @@ def came_early(truth: Truth, held: Ints, action: Ints) -> Flags:
 def came_blindly(truth: Truth, held: Ints, action: Ints) -> Flags:
     """True where the chain write `action` named no state, and struck the record `held`, whose end nothing tells."""
     changes = truth.changes
+    # A write with a condition names the version that it replaces, so its client had read that record. How old the
+    # record was, the lock may judge by a rule that the history does not show; this clause leaves it the benefit.
     has_no_end = (changes.valid_until_true_ns[held] == ABSENT) & (changes.sent_row[held] >= 0)
     blindly: Flags = has_no_end & changes.is_record[action] & ~changes.is_conditional[action]
     return blindly

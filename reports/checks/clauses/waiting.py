@@ -33,12 +33,16 @@ def unserved_waits(
     """
     operations = case.operations
     lock = case.events.lock_key[operations.call_row]
+    # A lock counts as in use while some client may believe that it holds. A slow holder is no failure of the lock's
+    # progress.
     busy_until = _busy_until(case, over_ns)
     # A grant counts from its return, a call without an answer from its beginning.
     busy_from = np.where(operations.is_granted, operations.return_at_ns, operations.call_at_ns)
     busy = np.flatnonzero((operations.op == Op.ACQUIRE) & (busy_until >= 0))
     busy = busy[np.argsort(lock[busy], kind="stable")]
     allowed = allowances_ns(bounds, waits)
+    # Waits of one lock with one allowance share a `_Uses`, so the uses are sorted once for each such part. One object
+    # for each wait would cost waits times uses.
     order = np.lexsort((np.arange(len(allowed)), allowed, waits.group))
     changes = np.diff(waits.group[order]) != 0
     for part in np.split(order, np.flatnonzero(changes | (np.diff(allowed[order]) != 0)) + 1):
@@ -70,6 +74,8 @@ class _Uses:
         self._long: list[int] = []
         # By call: the places at which its use is the one that lasts longest so far.
         self._led: dict[int, list[int]] = {}
+        # Exact because a call can be the owner of the longest use or not, and nothing else: two running maxima are the
+        # whole state. Rejected: an interval tree, which costs n log n as well and is more code.
         farthest, reach, second = -1, -FOREVER, -FOREVER
         for place, one in enumerate(order):
             if place and begin[one] - reach > limit:
@@ -87,6 +93,9 @@ class _Uses:
     def free_stretch(self, call: int, since: int, until: int, limit: int) -> tuple[int, int] | None:
         """The first stretch longer than `limit`, between two instants, in which nobody but `call` used the lock."""
         first, last = bisect_right(self._begin, since), bisect_right(self._begin, until)
+        # Candidates, not all places: the edges, the first gap that is long for everybody, and the places where the
+        # call's own use was the longest. Everywhere else the gap is short for this call too, since leaving out its use
+        # changes nothing.
         places = {first, last}
         place = bisect_right(self._long, first)
         if place < len(self._long) and self._long[place] < last:
@@ -112,8 +121,11 @@ def _busy_until(case: Case, over_ns: Ints) -> Ints:
     until = np.full(len(operations.op), -1, dtype=np.int64)
     is_acquire = operations.op == Op.ACQUIRE
     is_open = operations.outcome == Outcome.NONE
+    # An acquire without a definite answer may hold the lock. Until it is over it excuses others' waits, but not longer.
     unsure = is_acquire & (is_open | np.isin(operations.outcome, (Outcome.AMBIGUOUS, Outcome.REJECTED)))
     until[unsure] = over_ns[unsure]
+    # A grant blocks until its release or its process's death, also beyond its validity: whether a lapsed grant is taken
+    # over in time is another clause's question, and one delay must not break two.
     granted = np.flatnonzero(operations.is_granted)
     until[granted] = FOREVER
     for call in granted.tolist():

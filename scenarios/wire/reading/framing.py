@@ -69,6 +69,8 @@ class Messages:
 
     def feed(self, data: bytes) -> None:
         """These bytes came."""
+        # Prior art: h11's `ReceiveBuffer`, which also remembers where its last search ended. h11 itself is not used
+        # here: it refuses what it finds odd, and a watcher must follow whatever the two sides accept from each other.
         self._buffer += data
         while self._buffer and not self._is_waiting and self._step():
             pass
@@ -91,12 +93,15 @@ class Messages:
             self._place = _Place.CHUNK if self._left else _Place.TRAILER
             return True
         if self._place is _Place.CHUNK_END:
+            # An empty line ends each chunk. To skip two bytes unseen would let a wrong chunk length shift every later
+            # message, and a request smuggled in so would be credited to the wrong call (RFC 9112, section 11.2).
             line = self._line()
             if line:
                 raise BadMessage("a chunk is longer than its length")
             if line is not None:
                 self._place = _Place.CHUNK_LENGTH
             return line is not None
+        # Trailer fields are passed over: none of the clouds puts anything there that decides the meaning of an answer.
         if self._place is _Place.TRAILER:
             line = self._line()
             if line == b"":
@@ -116,6 +121,8 @@ class Messages:
             self._searched = max(0, len(self._buffer) - len(_END_OF_HEAD) + 1)
             return False
         self._searched = 0
+        # The caller decides, since the end of a response depends on its request: an answer to HEAD has a length and no
+        # body.
         framing = self._head(self._taken(end + len(_END_OF_HEAD)))
         if framing is Framing.CHUNKED:
             self._place = _Place.CHUNK_LENGTH
@@ -158,4 +165,6 @@ class Messages:
 
     def _finish(self) -> None:
         self._place = _Place.HEAD
+        # Pipelining: the next request waits until the answer to this one is known, or the wire would pair the wrong
+        # two.
         self._is_waiting = not self._end()

@@ -25,8 +25,13 @@ def die_with_parent(parent: int | None = None) -> None:
     """
     if sys.platform != "linux":
         return
+    # Imported here: scripts load this file on systems without the call, and need not pay for `ctypes` there.
     import ctypes
 
+    # Prior art: prctl(2), PR_SET_PDEATHSIG, as container runtimes and job schedulers use it. SIGKILL and not SIGTERM,
+    # since a process in C code that does not return handles no signal that could be caught.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The parent may have ended between the fork and the call above. No signal comes for that, so the number of the
+    # parent is asked after the call: in this order one of the two always sees the death.
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -53,6 +53,9 @@ class OpenWrites:
         self._beginning: dict[int, Untaken] = defaultdict(Untaken)
         self._deletes: dict[int, Untaken] = defaultdict(Untaken)
         self._unread: dict[tuple[int, int], Untaken] = defaultdict(Untaken)
+        # Each write stands in every index whose question it answers, once under its own condition and once under
+        # `_ANY`. That doubles the memory, and in return no search ever filters: Wing and Gong's search (1993) tests
+        # each candidate anew.
         for place, write in enumerate(self.in_order):
             write.place = place
             self._beginning[write.condition].add(write)
@@ -68,6 +71,7 @@ class OpenWrites:
 
     def can_begin(self, state: int) -> bool:
         """True if one of them fits this state."""
+        # Most gaps end here: without a write that fits the present state no bridge can begin, and no search is started.
         return any(
             condition in self._beginning and self._beginning[condition].at(0)[1] is not None
             for condition in (state, NO_TEXT)
@@ -96,6 +100,9 @@ class OpenWrites:
             if condition in self._deletes:
                 yield self._deletes[condition]
             return
+        # Readings tell which contents the wanted version had. A write of another content cannot have made it. Above
+        # MANY_CONTENTS the version tokens repeat or lie, and the contents tell nothing; then every write is a
+        # candidate.
         read = self._contents.get(wanted, set())
         contents = [_ANY] if not read or len(read) > MANY_CONTENTS else sorted({NO_TEXT, *read})
         for content in contents:
@@ -138,6 +145,11 @@ class Walk:
 
     def chain(self) -> list[Write]:
         """All writes that landed, in order."""
+        # Greedy by time of sending. A full search over all orders is exponential: deciding whether a history of one
+        # register is linearizable is NP-complete (Gibbons and Korach 1997) unless every value is written once. Versions
+        # almost give that, so the greedy order is right nearly always, and the three repairs below serve the rest. The
+        # order of the repairs is by what they assume: a bridge assumes a write landed, `make_room` assumes another
+        # order of known writes, and to take a later write first assumes that this one was overtaken.
         waiting, landed = Waiting(self._certain), self._landed
         first = waiting.first()
         if first is not None:
@@ -152,6 +164,8 @@ class Walk:
                     first = waiting.first()
                     continue
                 else:
+                    # `or first`: it fits nowhere. It is placed all the same and becomes a break of the chain, so that
+                    # one strange write does not take the order of all later ones with it.
                     first = waiting.that_fits(landed.state, first.until_ns) or first
             landed.append(first)
             first = waiting.first()
@@ -168,6 +182,8 @@ class Walk:
         Before the first known write the state is unknown, so nothing forces
         them in; but a version that was made by nobody else on record is theirs.
         """
+        # The same search as `_bridge`, without a state to reach. It is bounded by depth alone, since nothing tells it
+        # to stop.
         before: list[Write] = []
         target, used = first, set[int]()
         for _ in range(OPTIONAL_DEPTH):
@@ -188,6 +204,8 @@ class Walk:
         self._tried = 0
         if not self._unanswered.can_begin(state):
             return None
+        # Iterative deepening (Korf 1985): the bridge with the fewest guesses is found first, without keeping a
+        # frontier. A bridge with more guesses would explain any gap, and so would excuse a store that is at fault.
         for guesses in range(OPTIONAL_DEPTH + 1):
             found = self._bridge_of(state, target, guesses, set())
             if found is not None:
@@ -203,11 +221,13 @@ class Walk:
         first = read[0] if read else target
         rows = {write.row for write in read}
         used |= rows
+        # Guesses that begin in `state` close the gap at once. They are asked before the others, whose search branches.
         guess = next(self._unanswered.guesses(first, used, state), None)
         if guess is not None:
             return [guess, *read]
         for guess in self._unanswered.guesses(first, used):
             self._looks, self._tried = self._looks + 1, self._tried + 1
+            # Broken off, not failed: the gap is left open, and `proven_faults` accuses nobody of an open gap.
             if self._tried > LOOKS_PER_GAP:
                 break
             used.add(guess.row)
@@ -226,6 +246,7 @@ class Walk:
         found: list[Write] = []
         is_fitting = False
         while not is_fitting and target.condition not in (NO_TEXT, ABSENT_STATE):
+            # No choice here: a version that somebody read names its write, so a row of such writes has one way back.
             made = self._unanswered.that_made(target, used)
             if made is None or (found and self._is_long()):
                 break
@@ -245,6 +266,8 @@ class Walk:
         """Unanswered writes after the last certain one: those whose content, or whose absence, somebody read."""
         seen: list[Write] = []
         for write in self._unanswered.in_order:
+            # Nothing certain follows, so nothing forces these writes into the chain. Only a reading shows that one
+            # landed.
             if write.is_taken:
                 continue
             if write.is_delete:

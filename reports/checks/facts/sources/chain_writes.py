@@ -70,6 +70,9 @@ class Untaken:
 
     def at(self, position: int) -> tuple[int, Write | None]:
         """The first write that is not taken, from this position on, and the position behind it."""
+        # Union-find with path halving (Tarjan and van Leeuwen 1984), where "taken" only ever grows. A linked list would
+        # not do: one write stands in several of these orders, and is taken in all of them at once without being told to
+        # any.
         found = position
         while True:
             while self._next[found] != found:
@@ -117,12 +120,17 @@ class WriteChain:
     def append(self, write: Write) -> None:
         """Let a write land behind all others, whether it fits or not."""
         last = self._last
+        # A break is kept and not refused: the chain has to hold every certain write, and a later move may mend the
+        # break.
         write.is_taken, write.is_break = True, not write.fits(self.state)
         write.number, write.before, write.after = len(self._by_number), last, None
         self._by_number.append(write)
         self._last = write
         if write.is_break:
             self._breaks.append((write.number, write))
+        # A stack of maxima, read from the back: `_sent_ns[i]` is the latest sending at or behind `_steps[i]`. So "was
+        # any later write sent after this one ended?" is one bisection. Numbers of writes that moved stay in it. They
+        # can only make the answer stricter, so a move may be missed, but never made wrongly.
         while self._sent_ns and self._sent_ns[-1] <= write.sent_ns:
             self._sent_ns.pop()
             self._steps.pop()
@@ -139,6 +147,8 @@ class WriteChain:
         or, where it asks for no version, at any time after it. Without this, two releases that overlap and ask for
         nothing would accuse the store of the next grant.
         """
+        # The cheap repair first: to let `target` pass one write changes the least. `OVERLAPPING` bounds the dear one,
+        # which comes last; without a bound a store under blind writes cost the square of the history.
         if self._pass(target, 1):
             return True
         moved = self._found(target)
@@ -156,10 +166,13 @@ class WriteChain:
         while one is not None and len(passed) < at_most and one.until_ns >= target.sent_ns:
             self.looks += 1
             passed.append(one)
+            # Only a write without a condition can land after `target` whatever `target` made. One with a condition
+            # names the state before it, and that would no longer be the state.
             if one.condition == NO_TEXT and target.fits(_state_before(one)):
                 for late in passed:
                     self._take_out(late)
                 self.append(target)
+                # Put back in their old order, so that among themselves nothing changes.
                 for late in reversed(passed):
                     self.append(late)
                 return True
@@ -170,6 +183,9 @@ class WriteChain:
         """The last write that can have landed at the end, and left there what `target` asks for."""
         break_number = self._last_break()
         best: Write | None = None
+        # A heap for each pair of what a write leaves and what it asks for, youngest first. Entries of writes that have
+        # moved since are stale, and are dropped when they come to the top (lazy deletion, as in Dijkstra's algorithm
+        # with `heapq`).
         for left in (target.condition, UNKNOWN):
             for condition in (NO_TEXT, self.state):
                 known = self._movable.get((left, condition), [])
