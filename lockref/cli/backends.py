@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import signal
 
 import click
@@ -18,17 +19,17 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """List the servers that can be started here, natively and in containers; a URI names any other store."""
     if ctx.invoked_subcommand is not None:
         return
-    from scenarios.backends.status import all_statuses
+    from scenarios.backends.hosts import server_statuses
 
     console = Console(ctx.obj, as_json=as_json)
-    rows = all_statuses()
+    rows = server_statuses()
     if as_json:
-        console.document({"backends": rows})
+        console.document({"backends": [dataclasses.asdict(row) for row in rows]})
         return
-    width = max(len(str(row["name"])) for row in rows)
+    width = max(len(row.name) for row in rows)
     for row in rows:
-        mark, style = ("✓", "good") if row["available"] else ("–", "dim")
-        line = f"{mark} {row['name']:<{width}} {row['via']:<7} {row['version']!s:<10} {printable(str(row['reason']))}"
+        mark, style = ("✓", "good") if row.available else ("–", "dim")
+        line = f"{mark} {row.name:<{width}} {row.via:<7} {row.version:<10} {printable(row.reason)}"
         console.say(line.rstrip(), style=style)
     console.say(
         "or any store: memory:, file:///folder, s3://bucket/prefix?endpoint=URL, gs://…, az://…, zookeeper://HOST:PORT"
@@ -41,18 +42,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def up_command(ctx: click.Context, name: str, via: str) -> None:
     """Start a server, print its address, and keep it until Ctrl-C: `lockref backends up zookeeper`."""
-    from scenarios.backends import start_backend
-    from scenarios.backends.start import started_ensemble
-    from scenarios.backends.zookeeper import ZOOKEEPERS
+    from scenarios.backends.hosts import started_server
 
     console = Console(ctx.obj)
-    with contextlib.ExitStack() as stack:
-        if name in ZOOKEEPERS:
-            servers = stack.enter_context(started_ensemble(name, via=via))
-            console.say(f"ZooKeeper {servers.version} is ready: {servers.uri}")
-        else:
-            running = stack.enter_context(start_backend(name, via=via))
-            console.say(f"{running.name} {running.version} is ready: {running.uri}")
+    with started_server(name, via=via) as running:
+        console.say(f"{running.name} {running.version} is ready: {running.uri}")
         console.say("Ctrl-C stops it, and what it holds is gone.", style="dim")
         # The server ends with this command, whatever ends it.
         with contextlib.suppress(KeyboardInterrupt):

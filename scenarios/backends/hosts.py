@@ -25,8 +25,9 @@ from lockref.services import DEFAULT_KIND, service_kind
 from lockref.stores.client import OBJECT_STORE
 from scenarios.backends.pins import BACKENDS
 from scenarios.backends.readiness import REACH_TIMEOUT_S, RunningBackend
-from scenarios.backends.start import find_backend, start_backend, started_ensemble, table_uri
-from scenarios.backends.zookeeper import ZOOKEEPERS
+from scenarios.backends.start import find_backend, not_started_here, start_backend, table_uri
+from scenarios.backends.status import StatusRow, store_statuses
+from scenarios.backends.zookeepers import ZOOKEEPERS, started_by_name, zookeeper_statuses
 
 _REACH_TIMEOUT_NS: Final = REACH_TIMEOUT_S * NS_PER_S
 
@@ -37,15 +38,29 @@ Raises what `resolve_backend` raises for a service of this kind.
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Servers:
+    """A family of servers that can be started on this machine. Several kinds of service may stand on one.
+
+    names: of the servers. started: (name, via) -> the server with that name, stopped on the way out; raises
+    BackendUnavailable if it does not get ready, CapabilityMissing if it cannot be started that way. statuses: a row
+    for each server and each way to start it.
+    """
+
+    names: Collection[str]
+    started: Callable[[str, str], AbstractContextManager[RunningBackend]]
+    statuses: Callable[[], list[StatusRow]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """One kind of service on real servers.
 
-    servers: the names of those that can be started here. prepared: see `Prepared`. notice: what a run on a server of
-    ours does not show.
+    servers: those that can be started here; None where there are none. prepared: see `Prepared`. notice: what a run on
+    a server of ours does not show.
     """
 
-    servers: Collection[str] = ()
+    servers: Servers | None = None
     prepared: Prepared
     notice: str = ""
 
@@ -90,9 +105,9 @@ def _own_folder(name_or_uri: str, via: str, _admission: Admission) -> Iterator[R
         uri, version = name_or_uri, ""
         if _own_kind(name_or_uri) != COORDINATION.name:
             raise no_sessions(name_or_uri)
-        if name_or_uri in ZOOKEEPERS:
-            servers = stack.enter_context(started_ensemble(name_or_uri, via=via))
-            uri, version = servers.uri, servers.version
+        if ":" not in name_or_uri:
+            running = stack.enter_context(started_by_name(name_or_uri, via))
+            uri, version = running.uri, running.version
         folder = f"lockref-{ThreadRuntime().token_bytes(6).hex()}"
         own = stack.enter_context(folder_in(parse_store_uri(uri), folder, timeout_ns=_REACH_TIMEOUT_NS))
         yield RunningBackend(name=name_or_uri, uri=f"{SCHEME}://{hosts_of(own)}", version=version)
@@ -111,13 +126,16 @@ ONE_MACHINE_NOTICE: Final = (
     "a real ZooKeeper, on one machine: this says nothing of the latency of a network, or of its disks"
 )
 
+STORES: Final = Servers(names=BACKENDS, started=lambda name, via: start_backend(name, via=via), statuses=store_statuses)
+ZOOKEEPER_SERVERS: Final = Servers(names=ZOOKEEPERS, started=started_by_name, statuses=zookeeper_statuses)
+
 ELSEWHERE: Final = Host(prepared=_as_it_is)
 """A kind of which no server is started here, and that needs no preparation."""
 
 HOSTS: Final[dict[str, Host]] = {
-    OBJECT_STORE.name: Host(servers=BACKENDS, prepared=_measured_store, notice=EMULATOR_NOTICE),
-    TABLE.name: Host(servers=BACKENDS, prepared=_measured_table, notice=EMULATOR_NOTICE),
-    COORDINATION.name: Host(servers=ZOOKEEPERS, prepared=_own_folder, notice=ONE_MACHINE_NOTICE),
+    OBJECT_STORE.name: Host(servers=STORES, prepared=_measured_store, notice=EMULATOR_NOTICE),
+    TABLE.name: Host(servers=STORES, prepared=_measured_table, notice=EMULATOR_NOTICE),
+    COORDINATION.name: Host(servers=ZOOKEEPER_SERVERS, prepared=_own_folder, notice=ONE_MACHINE_NOTICE),
 }
 """By the name of the kind. A kind that is not here is served by others alone (`ELSEWHERE`)."""
 
@@ -129,7 +147,33 @@ def host_of(kind: str) -> Host:
 
 def is_started_here(name_or_uri: str) -> bool:
     """Is it the name of a server that we start, and not the address of somebody's?"""
-    return any(name_or_uri in host.servers for host in HOSTS.values())
+    return any(name_or_uri in family.names for family in _families())
+
+
+def server_statuses() -> list[StatusRow]:
+    """For listings: a row for each server that is started here and each way to start it. Nothing is started."""
+    return [row for family in _families() for row in family.statuses()]
+
+
+def started_server(name: str, *, via: str) -> AbstractContextManager[RunningBackend]:
+    """A server by its name, whatever its kind, stopped on the way out.
+
+    via: `native` for a process, `docker` for a container.
+    Errors: ConfigError for an unknown name; BackendUnavailable and CapabilityMissing as `Servers.started` has them.
+    """
+    for family in _families():
+        if name in family.names:
+            return family.started(name, via)
+    raise not_started_here(name, _names())
+
+
+def _families() -> list[Servers]:
+    """Each once, also where two kinds stand on it."""
+    return list(dict.fromkeys(host.servers for host in HOSTS.values() if host.servers is not None))
+
+
+def _names() -> list[str]:
+    return [name for family in _families() for name in family.names]
 
 
 def require_known(name_or_uri: str) -> None:
@@ -137,7 +181,7 @@ def require_known(name_or_uri: str) -> None:
     if ":" in name_or_uri:
         parse_store_uri(name_or_uri)
     elif not is_started_here(name_or_uri):
-        known = list(dict.fromkeys(name for host in HOSTS.values() for name in host.servers))
+        known = _names()
         raise ConfigError(
             f"the backend {name_or_uri!r} is not known; expected a URI or one of {', '.join(known)}."
             f"{did_you_mean(name_or_uri, [*known, 'memory:'])}"
@@ -173,7 +217,7 @@ def _own_kind(name_or_uri: str) -> str:
     """The kind of service at an address, or the first kind that a server of ours is started for."""
     if ":" in name_or_uri:
         return cloud_of(parse_store_uri(name_or_uri)).service
-    return next(kind for kind, host in HOSTS.items() if name_or_uri in host.servers)
+    return next(kind for kind, host in HOSTS.items() if host.servers and name_or_uri in host.servers.names)
 
 
 @contextlib.contextmanager

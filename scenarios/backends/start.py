@@ -6,8 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +32,6 @@ from scenarios.backends.readiness import (
     store_uri,
 )
 from scenarios.backends.server_process import RestartableServer, free_port
-from scenarios.backends.zookeeper import ZOOKEEPERS, ZooKeeperServers, started_zookeeper
-from scenarios.backends.zookeeper_container import ContainedZooKeeper, contained_zookeeper
 
 if TYPE_CHECKING:
     from lockref.clouds.dynamodb.client import Naming
@@ -49,15 +46,15 @@ def find_backend(name: str) -> Backend:
     """Errors: ConfigError for an unknown name, with the nearest one."""
     backend = BACKENDS.get(name)
     if backend is None:
-        raise _unknown(name)
+        raise not_started_here(name, BACKENDS)
     return backend
 
 
-def _unknown(name: str) -> ConfigError:
-    known = [*BACKENDS, *ZOOKEEPERS]
+def not_started_here(name: str, names: Iterable[str]) -> ConfigError:
+    """The error for a name that is not among those of the servers that can be started."""
+    known = list(names)
     return ConfigError(
-        f"the backend {name!r} is not known; expected a URI or one of {', '.join(known)}."
-        f"{did_you_mean(name, [*known, 'memory:'])}"
+        f"no server {name!r} is started here; expected one of {', '.join(known)}.{did_you_mean(name, known)}"
     )
 
 
@@ -175,18 +172,6 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, namin
     uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={LOCAL_REGION}"
     require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, may_create=True, naming=naming)
     return uri
-
-
-def started_ensemble(name: str, *, via: str) -> AbstractContextManager[ZooKeeperServers | ContainedZooKeeper]:
-    """One of ZOOKEEPERS, stopped on the way out. Errors: CapabilityMissing for several servers in containers."""
-    if via == "native":
-        return started_zookeeper(servers=ZOOKEEPERS[name])
-    if ZOOKEEPERS[name] > 1:
-        raise CapabilityMissing(
-            f"{name} is started natively only: in containers its servers would listen beyond this machine; leave out "
-            f"`--via {via}`, or take zookeeper"
-        )
-    return contained_zookeeper()
 
 
 def measure_thoroughly(uri: str, *, progress: Callable[[str], None]) -> Measurements:

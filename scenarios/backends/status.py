@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lockref.errors import BackendUnavailable
-from lockref.java import find_java
 from scenarios.backends.docker import docker_engine, image_is_there, image_reference, why_no_engine
 from scenarios.backends.environments import choose_native, find_uv, is_built
 from scenarios.backends.pins import BACKENDS, Image, NodeNative
-from scenarios.backends.start import find_backend
-from scenarios.backends.zookeeper import ZOOKEEPERS, jars_version, unavailable
-from scenarios.backends.zookeeper_container import IMAGE
+from scenarios.backends.start import VIA, find_backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,46 +24,36 @@ class BackendStatus:
     is_installed: bool = False
 
 
-def all_statuses() -> list[dict[str, object]]:
-    """One row for each server and each way to start it."""
-    problem, version = unavailable(), jars_version()
-    coordination: list[dict[str, object]] = [
-        {
-            "name": name,
-            "via": "native",
-            "available": not problem,
-            "version": version,
-            "reason": problem or f"from PySpark's jars, {find_java()}",
-            "about": f"Apache ZooKeeper, {count} server{'s' if count > 1 else ''}: for `lockref cluster` and `bench`",
-        }
-        for name, count in ZOOKEEPERS.items()
-    ]
-    contained = _image_status("zookeeper", IMAGE)
-    coordination.insert(
-        1,
-        {
-            "name": "zookeeper",
-            "via": "docker",
-            "available": contained.available,
-            "version": contained.version,
-            "reason": contained.reason,
-            "about": "Apache ZooKeeper, 1 server, as a container",
-        },
-    )
-    stores: list[dict[str, object]] = [
-        {
-            "name": name,
-            "via": via,
-            "available": status.available,
-            "version": status.version,
-            "reason": status.reason,
-            "about": backend.description,
-        }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRow:
+    """A row of the listing: one server and one way to start it.
+
+    version: the one that would run; "" if none would. reason: why it can be started, or why not. about: what it is.
+    """
+
+    name: str
+    via: str
+    available: bool
+    version: str
+    reason: str
+    about: str
+
+
+def store_statuses() -> list[StatusRow]:
+    """Rows for each server of BACKENDS."""
+    return [
+        StatusRow(
+            name=name,
+            via=via,
+            available=status.available,
+            version=status.version,
+            reason=status.reason,
+            about=backend.description,
+        )
         for name, backend in BACKENDS.items()
-        for via in ("native", "docker")
+        for via in VIA
         for status in [backend_status(name, via=via)]
     ]
-    return [*stores, *coordination]
 
 
 def backend_status(name: str, *, via: str = "native") -> BackendStatus:
@@ -75,7 +62,7 @@ def backend_status(name: str, *, via: str = "native") -> BackendStatus:
     if via == "docker":
         if backend.image is None:
             return BackendStatus(available=False, reason="no image of it is pinned")
-        return _image_status(name, backend.image)
+        return image_status(name, backend.image)
     try:
         native, interpreter = choose_native(backend)
     except BackendUnavailable as error:
@@ -90,7 +77,8 @@ def backend_status(name: str, *, via: str = "native") -> BackendStatus:
     )
 
 
-def _image_status(name: str, image: Image) -> BackendStatus:
+def image_status(name: str, image: Image) -> BackendStatus:
+    """Whether a container of an image can be started."""
     engine = docker_engine()
     if engine is None:
         return BackendStatus(available=False, reason=why_no_engine())

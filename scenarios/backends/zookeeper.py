@@ -32,9 +32,6 @@ from scenarios.backends.pins import LOOPBACK, Launch
 from scenarios.backends.readiness import PortTaken
 from scenarios.backends.server_process import ServerProcess, free_port
 
-ZOOKEEPERS: Final = {"zookeeper": 1, "zookeeper-ensemble": 3}
-"""The names that may be started, and how many servers each is."""
-
 READY_TIMEOUT_S: Final = 60
 _PAUSE_S: Final = 0.05
 _ANSWER_TIMEOUT_S: Final = 2

@@ -7,7 +7,7 @@ import pytest
 from lockref.errors import BackendUnavailable
 from scenarios.backends import docker_engine
 from scenarios.backends.docker import ImageMissing, engine_address
-from scenarios.backends.status import all_statuses
+from scenarios.backends.hosts import server_statuses
 from scenarios.backends.zookeeper import TICK_MS, ask
 from scenarios.backends.zookeeper_container import IMAGE, contained_zookeeper
 from tests.backends.test_zookeeper import TIMEOUT_NS, session_on
@@ -37,5 +37,5 @@ def test_without_an_engine_there_is_a_reason(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(BackendUnavailable, match=r"no Docker engine answers at .*; start one"):
         contained_zookeeper().__enter__()
-    (row,) = [row for row in all_statuses() if (row["name"], row["via"]) == ("zookeeper", "docker")]
-    assert (row["available"], row["reason"]) == (False, f"no Docker engine answers at {engine_address()}")
+    (row,) = [row for row in server_statuses() if (row.name, row.via) == ("zookeeper", "docker")]
+    assert (row.available, row.reason) == (False, f"no Docker engine answers at {engine_address()}")

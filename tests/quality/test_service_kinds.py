@@ -1,9 +1,14 @@
-"""`SERVICES[kind]` is the one lookup by kind of service: no other module asks which kind it has before it."""
+"""`SERVICES[kind]` is the one lookup by kind of service: no other module asks which kind it has before it.
+
+The same holds for the families of servers that are started here: they stand in `HOSTS`, and no other module tells them
+apart by their names.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -98,6 +103,65 @@ def test_such_a_branch_is_found(line: str) -> None:
 def test_other_words_are_no_branch(line: str) -> None:
     """`table` also says which lock the writers of a table take."""
     assert list(branches(line, tuple(SERVICES))) == []
+
+
+FAMILIES = {
+    constant: number
+    for number, names in enumerate(
+        {id(host.servers): host.servers.names for host in HOSTS.values() if host.servers}.values()
+    )
+    for module in MODULES
+    if module in sys.modules
+    for constant, value in vars(sys.modules[module]).items()
+    if value is names
+}
+"""The constants that hold the names of a family of servers, such as `BACKENDS`, each with the number of its family."""
+
+
+def told_apart(source: str) -> Iterator[int]:
+    """The lines that ask whether a server is of one family; line 1 where a module lists several families."""
+    if not any(constant in source for constant in FAMILIES):
+        return
+    named = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name | ast.Attribute):
+            named.add(node.id if isinstance(node, ast.Name) else node.attr)
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            right = node.comparators[0]
+            if isinstance(right, ast.Name | ast.Attribute) and ast.unparse(right).rpartition(".")[2] in FAMILIES:
+                yield node.lineno
+    if len({FAMILIES[name] for name in named & set(FAMILIES)}) > 1:
+        yield 1
+
+
+def test_no_module_tells_the_families_of_servers_apart() -> None:
+    """A server of a new kind would be listed by none of them, and started by none."""
+    wrong = [
+        f"{path}:{line}"
+        for module, path in MODULES.items()
+        if module not in TABLES
+        for line in told_apart(path.read_text(encoding="utf-8"))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "if name in ZOOKEEPERS: start(name)",
+        "x = [name for name in names if name not in pins.BACKENDS]",
+        "known = [*BACKENDS, *ZOOKEEPERS]",
+        "rows = [*map(row, BACKENDS)]\nrows += [row(name, count) for name, count in ZOOKEEPERS.items()]",
+    ],
+)
+def test_families_that_are_told_apart_are_found(lines: str) -> None:
+    """Each form in which modules once told a store from a ZooKeeper."""
+    assert len(list(told_apart(lines))) == 1
+
+
+def test_a_module_of_one_family_is_let_be() -> None:
+    """Stores are told apart by what they can."""
+    assert list(told_apart("able = [name for name, each in BACKENDS.items() if each.keeps]")) == []
 
 
 def test_the_ports_are_found() -> None:

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.sim.made_up.revisions import served
+from lockref.errors import ConfigError
+from scenarios.backends.hosts import HOSTS, started_server
+from tests.sim.made_up.revisions import HOST, REVISIONS, SERVER, served
 
 FOLDER = Path(__file__).parent / "made_up"
 Done = tuple[int, dict[str, Any], str]
@@ -34,6 +36,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
             "truncated": ("sim", str(FOLDER / "truncated.yaml"), *LOCK, "--seeds", "2"),
             "contention": ("bench", "--backend", address, *LOCK, "--contenders", "4", "--for", "1s"),
             "refused": ("bench", str(FOLDER / "truncated.yaml"), "--backend", address, *LOCK),
+            "started": ("bench", "--backend", SERVER, *LOCK, "--contenders", "4", "--for", "1s"),
+            "listed": ("backends", "--json"),
             "elsewhere": ("bench", "--backend", "memory:", *LOCK),
         }
         told = subprocess.run(
@@ -66,6 +70,24 @@ def test_it_is_contended_for_on_its_own_server(done: dict[str, Done]) -> None:
     code, document, _ = done["contention"]
     assert (code, document["verdict"]) in ((0, "held"), (3, "inconclusive"))
     assert document["endings"]["released"] >= 1
+
+
+def test_its_server_is_listed_and_started_by_name(done: dict[str, Done]) -> None:
+    """An entry in HOSTS is enough: no command knows its name."""
+    _, document, _ = done["listed"]
+    assert (SERVER, "native", True) in {(row["name"], row["via"], row["available"]) for row in document["backends"]}
+    code, document, _ = done["started"]
+    assert (code, document["verdict"]) in ((0, "held"), (3, "inconclusive"))
+    assert document["endings"]["released"] >= 1
+
+
+def test_up_starts_a_server_of_a_new_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lockref backends up` asks `started_server`. Without the entry the name is unknown."""
+    with pytest.raises(ConfigError, match=f"no server '{SERVER}' is started here; expected one of ministack"):
+        started_server(SERVER, via="native")
+    monkeypatch.setitem(HOSTS, REVISIONS.name, HOST)
+    with started_server(SERVER, via="native") as running:
+        assert (running.name, running.uri.partition(":")[0]) == (SERVER, REVISIONS.name)
 
 
 def test_what_does_not_fit_is_refused_in_its_own_words(done: dict[str, Done]) -> None:

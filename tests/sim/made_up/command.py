@@ -13,13 +13,15 @@ from contextlib import redirect_stderr, redirect_stdout
 
 from lockref.clouds.uri import CLOUDS
 from lockref.services import SERVICES
+from scenarios.backends.hosts import HOSTS
 from sim.services.kinds import SIMULATED
 from tests.sim.made_up import fault  # noqa: F401 - a kind of fault registers itself
-from tests.sim.made_up.revisions import ADDRESS, KIND, REVISIONS, SIMULATION
+from tests.sim.made_up.revisions import ADDRESS, HOST, KIND, REVISIONS, SIMULATION
 
 CLOUDS["revisions"] = ADDRESS
 SERVICES[REVISIONS.name] = KIND
 SIMULATED[REVISIONS.name] = SIMULATION
+HOSTS[REVISIONS.name] = HOST
 
 if __name__ == "__main__":
     from lockref.cli.main import run

@@ -16,6 +16,7 @@ from threading import Lock, Thread
 from typing import Any, Final
 from urllib.parse import SplitResult
 
+from lockref.clouds.admission import Admission
 from lockref.clouds.cloud import Cloud
 from lockref.clouds.statuses import NO_STATUSES
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
@@ -24,6 +25,9 @@ from lockref.services import ServiceKind
 from lockref.stores.address import StoreAddress
 from lockref.stores.port import ObjectStore, ReadReply, Version, WriteReply
 from lockref.words import IF_ABSENT, Op, Outcome
+from scenarios.backends.hosts import Host, Servers
+from scenarios.backends.readiness import RunningBackend
+from scenarios.backends.status import StatusRow
 from sim.journey import Refusal
 from sim.services.kinds import Simulated, require_options
 from sim.services.service import Service, ServiceContext, refused, unknown_act
@@ -222,12 +226,34 @@ def _require(address: StoreAddress, key: str, timeout_ns: int) -> None:
 # The entries.
 
 _FORM: Final = "revisions://HOST:PORT"
+SERVER: Final = "revision-server"
+"""The name under which a server is started."""
 
 
 def _parse(uri: str, parts: SplitResult) -> StoreAddress:
     if not parts.hostname or not parts.port:
         raise ConfigError(f"the store {uri!r} is not of the form {_FORM}")
     return StoreAddress(scheme=parts.scheme, container=parts.netloc)
+
+
+@contextmanager
+def _started(name: str, _via: str) -> Iterator[RunningBackend]:
+    with served() as address:
+        yield RunningBackend(name=name, uri=address, version="1")
+
+
+def _statuses() -> list[StatusRow]:
+    row = StatusRow(name=SERVER, via="native", available=True, version="1", reason="in this file", about="made up")
+    return [row]
+
+
+@contextmanager
+def _prepared(name_or_uri: str, via: str, _admission: Admission) -> Iterator[RunningBackend]:
+    if ":" in name_or_uri:
+        yield RunningBackend(name=name_or_uri, uri=name_or_uri)
+        return
+    with _started(name_or_uri, via) as running:
+        yield running
 
 
 def _no_objects(address: StoreAddress, _timeout_ns: int, _pool_size: int) -> ObjectStore:
@@ -246,4 +272,5 @@ ADDRESS: Final = Cloud(
 KIND: Final = ServiceKind(
     port=REVISIONS, title="a service with revisions", channel=_channel, require=_require, has_sessions=True
 )
+HOST: Final = Host(servers=Servers(names=(SERVER,), started=_started, statuses=_statuses), prepared=_prepared)
 SIMULATION: Final = Simulated(make=_simulated)
