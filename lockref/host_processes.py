@@ -22,7 +22,7 @@ They are counted from there because the name may hold blanks and brackets. Sourc
 """
 
 
-def mark(proc: Path = PROC) -> str:
+def own_mark(proc: Path = PROC) -> str:
     """Names this process: boot, namespaces, number, start time; "" where the platform does not tell them all.
 
     proc: the process file system; tests give another one.
@@ -33,9 +33,9 @@ def mark(proc: Path = PROC) -> str:
 
 
 def has_ended(named: str, proc: Path = PROC) -> bool:
-    """True if the process that `mark` named so has ended, and this process can see that.
+    """True if the process that `own_mark` named so has ended, and this process can see that.
 
-    named: what `mark` returned there. proc: as for `mark`.
+    named: what `own_mark` returned there. proc: as for `own_mark`.
     False for one that lives, that lived on another machine or before the last boot, or whose name means nothing here.
     """
     parts = named.split(_SEPARATOR)
@@ -53,7 +53,7 @@ def has_ended(named: str, proc: Path = PROC) -> bool:
 
 
 def is_of_this_place(named: str, proc: Path = PROC) -> bool:
-    """True if `mark` named a process of this boot and these namespaces so: `has_ended` knows whether it lives.
+    """True if `own_mark` named a process of this boot and these namespaces so: `has_ended` knows whether it lives.
 
     named, proc: as for `has_ended`.
     """

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NewType, Protocol
 
-from lockref import host_processes
+from lockref.host_processes import has_ended, own_mark
 
 WallNs = NewType("WallNs", int)
 """A reading of a node's wall clock: nanoseconds since the epoch as that node sees it."""
@@ -343,7 +343,7 @@ class ThreadRuntime:
         return os.getpid()
 
     def process_mark(self) -> str:
-        return host_processes.mark()
+        return own_mark()
 
     def has_ended(self, mark: str) -> bool:
-        return host_processes.has_ended(mark)
+        return has_ended(mark)

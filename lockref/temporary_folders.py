@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lockref import host_processes
+from lockref.host_processes import has_ended, is_of_this_place, own_mark
 from lockref.runtime import NS_PER_S, ThreadRuntime
 
 PREFIX: Final = "lockref-"
@@ -44,7 +44,7 @@ def owned_folder(about: str = "", *, within: Path | None = None) -> Iterator[Pat
     """
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{about}-" if about else PREFIX, dir=within))
     try:
-        (folder / OWNER_FILE).write_text(host_processes.mark(), encoding="ascii")
+        (folder / OWNER_FILE).write_text(own_mark(), encoding="ascii")
         yield folder
     finally:
         _remove(folder)
@@ -94,10 +94,10 @@ def sweep(within: Path | None = None) -> Swept:
         if owner is None:
             continue
         mark, age_ns = owner
-        if host_processes.has_ended(mark):
+        if has_ended(mark):
             _remove(folder)
             (stuck if folder.exists() else removed).append(folder)
-        elif age_ns > UNSEEN_MIN_NS and not host_processes.is_of_this_place(mark):
+        elif age_ns > UNSEEN_MIN_NS and not is_of_this_place(mark):
             unseen.append(folder)
     return Swept(removed=removed, stuck=stuck, unseen=unseen)
 

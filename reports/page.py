@@ -20,7 +20,7 @@ from reports.checks.verdicts import THRESHOLD
 from reports.formats.results import Results, load_results, troubles
 from reports.history_files import is_unfinished, load_history, write_history
 from reports.html import render
-from reports.pipeline import analyse_each
+from reports.pipeline.analysis import analyse_each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from lockref.durations import duration
 from lockref.strict_json import printable_json
 from lockref.words import counted
-from reports.figures import Figure, draw, timeline_svg
+from reports.figures.plots import Figure, draw
 from reports.figures.style import inline
-from reports.figures.timeline import timeline_table
+from reports.figures.timeline import timeline_svg, timeline_table
 from reports.formats.results import Clause, Failure, Quantiles, Reach, Results
 from reports.formats.speed import answers_table, client_table, speed_lines, speed_table
 from reports.formats.text import readable, short

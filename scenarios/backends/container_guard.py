@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 
 STOP = b"."
+CONTAINER_GUARD = Path(__file__)
+"""This script. Our process asks for its path and its order alone."""
 _ENGINE_TIMEOUT_S = 20
 
 

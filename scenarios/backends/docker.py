@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from lockref.errors import BackendUnavailable
 from lockref.runtime import ThreadRuntime
-from scenarios.backends import container_guard
+from scenarios.backends.container_guard import CONTAINER_GUARD, STOP
 from scenarios.backends.pins import LOOPBACK, Backend, Image
 from scenarios.backends.readiness import PortTaken, RunningBackend, await_ready, local_address, store_uri
 from scenarios.backends.server_process import LOG_LINES, free_port, is_loopback_address
@@ -301,7 +301,7 @@ def _guarded(container: str, *, log_path: Path, folder: Path) -> Iterator[None]:
     session of its own: a Ctrl-C at the terminal does not reach it.
     """
     guard = subprocess.Popen(
-        [sys.executable, "-I", container_guard.__file__, container, str(log_path), str(folder)],
+        [sys.executable, "-I", str(CONTAINER_GUARD), container, str(log_path), str(folder)],
         stdin=subprocess.PIPE,
         env=_engine_environment(),
         start_new_session=True,
@@ -311,7 +311,7 @@ def _guarded(container: str, *, log_path: Path, folder: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(BrokenPipeError), guard.stdin as pipe:
-            pipe.write(container_guard.STOP)
+            pipe.write(STOP)
         guard.wait(_GUARD_TIMEOUT_S)
 
 

@@ -30,6 +30,8 @@ PARENT_DEATH = Path(__file__).parents[1] / "worlds" / "processes" / "parent_deat
 
 _LOOK_EVERY_S = 0.2
 STOP = b"."
+GUARD = Path(__file__)
+"""This script. Our process asks for its path and its order alone."""
 
 
 def main(folder: str, argv: list[str]) -> int:

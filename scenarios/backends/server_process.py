@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends import guard
+from scenarios.backends.guard import GUARD, STOP
 from scenarios.backends.pins import LOOPBACK, Launch
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ServerProcess:
         self.log_path = log_path
         with log_path.open("ab") as log:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", guard.__file__, str(folder), *launch.argv],
+                [sys.executable, "-I", str(GUARD), str(folder), *launch.argv],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -120,7 +120,7 @@ class ServerProcess:
         if not self._guard.stdin.closed:
             # The guard may have gone already, with its server.
             with contextlib.suppress(BrokenPipeError), self._guard.stdin as pipe:
-                pipe.write(guard.STOP)
+                pipe.write(STOP)
         try:
             self._guard.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -218,7 +218,7 @@ input()
 """
 
 
-@pytest.mark.skipif(not host_processes.mark(), reason="this platform does not name its processes")
+@pytest.mark.skipif(not host_processes.own_mark(), reason="this platform does not name its processes")
 @pytest.mark.realbackend
 @pytest.mark.xdist_group("ministack")
 def test_a_killed_holder_s_next_process_takes_its_lease_back(ministack: RunningBackend) -> None:

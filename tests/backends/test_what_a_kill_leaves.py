@@ -45,7 +45,7 @@ def within(seconds: float, is_so: Callable[[], object]) -> bool:
     return True
 
 
-@pytest.mark.skipif(not host_processes.mark(), reason="this platform does not name its processes")
+@pytest.mark.skipif(not host_processes.own_mark(), reason="this platform does not name its processes")
 @pytest.mark.parametrize("is_alone", [True, False], ids=["the command alone", "all of its processes"])
 @pytest.mark.parametrize(
     ("command", "sign"),

@@ -78,7 +78,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> list[Figure]:
     import duckdb
 
     from reports.checks import judge
-    from reports.pipeline import analyse
+    from reports.pipeline.analysis import analyse
     from reports.spark.session import spark_session, stop
 
     figures: list[Figure] = []

@@ -52,7 +52,7 @@ def test_a_killed_report_leaves_nothing_that_looks_finished(tmp_path: Path) -> N
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not host_processes.mark(), reason="this platform does not name its processes")
+@pytest.mark.skipif(not host_processes.own_mark(), reason="this platform does not name its processes")
 def test_what_a_killed_report_and_its_jvm_leave_is_removed_by_the_next_one(tmp_path: Path) -> None:
     """Spark's folder, where its JVM is killed, too; the next report of the run removes it and says so."""
     place = tmp_path / "run" / "analysis" / "spark"

@@ -25,7 +25,7 @@ from reports.checks.summary import Summary
 from reports.formats.results import judged as judged_results
 from reports.formats.results import load_results
 from reports.history_files import load_history
-from reports.pipeline import analyse, analyse_each
+from reports.pipeline.analysis import analyse, analyse_each
 from reports.pipeline.inputs import RUN_BITS
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario

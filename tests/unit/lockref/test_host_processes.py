@@ -13,9 +13,9 @@ import pytest
 from lockref import host_processes
 from lockref.runtime import ThreadRuntime
 
-pytestmark = pytest.mark.skipif(not host_processes.mark(), reason="this platform does not name its processes")
+pytestmark = pytest.mark.skipif(not host_processes.own_mark(), reason="this platform does not name its processes")
 
-SAYS_ITS_MARK = "from lockref import host_processes; print(host_processes.mark(), flush=True); input()"
+SAYS_ITS_MARK = "from lockref import host_processes; print(host_processes.own_mark(), flush=True); input()"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_process_has_ended_once_it_is_killed_and_not_before(other: tuple[subpr
 
 def test_this_process_lives() -> None:
     runtime = ThreadRuntime()
-    assert runtime.process_mark() == host_processes.mark()
+    assert runtime.process_mark() == host_processes.own_mark()
     assert not runtime.has_ended(runtime.process_mark())
 
 
@@ -85,8 +85,8 @@ def test_a_process_that_may_not_be_asked_lives(
 def test_a_foreign_proc_names_nobody(tmp_path: Path) -> None:
     """Of another namespace's /proc the numbers mean others: no name, and no claim."""
     (tmp_path / "self").symlink_to(str(os.getpid() + 1))
-    assert host_processes.mark(tmp_path) == ""
-    assert not host_processes.has_ended(host_processes.mark(), tmp_path)
+    assert host_processes.own_mark(tmp_path) == ""
+    assert not host_processes.has_ended(host_processes.own_mark(), tmp_path)
 
 
 def test_a_command_may_be_called_anything(tmp_path: Path) -> None:

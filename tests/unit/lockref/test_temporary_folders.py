@@ -26,7 +26,7 @@ with owned_folder("killed") as folder:
     input()
 """
 
-needs_marks = pytest.mark.skipif(not host_processes.mark(), reason="this platform does not name its processes")
+needs_marks = pytest.mark.skipif(not host_processes.own_mark(), reason="this platform does not name its processes")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def left_by(owner: str, place: Path, name: str = "lockref-wire-abc") -> Path:
 
 def ended() -> str:
     """The mark of a process that has certainly ended: ours, with another start time."""
-    *rest, started = host_processes.mark().split(":")
+    *rest, started = host_processes.own_mark().split(":")
     return ":".join((*rest, str(int(started) - 1)))
 
 
@@ -115,7 +115,7 @@ def test_what_is_not_certainly_ours_is_never_touched(place: Path, monkeypatch: p
     (place / "lockref-without-an-owner").mkdir()
     (place / "lockref-file").write_text(mark)
     left_by(mark, place, "mine-of-another-name")
-    left_by(host_processes.mark(), place, "lockref-of-one-that-lives")
+    left_by(host_processes.own_mark(), place, "lockref-of-one-that-lives")
     left_by("", place, "lockref-of-a-system-without-marks")
     left_by("boot:pid:time:12:34", place, "lockref-of-another-machine")
     left_by("\N{SNOWMAN}" * 9, place, "lockref-damaged")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.figures import draw, timeline_svg
-from reports.figures.timeline import description, timeline_table
+from reports.figures.plots import draw
+from reports.figures.timeline import description, timeline_svg, timeline_table
 from reports.formats.results import (
     AnswerCount,
     Clause,
