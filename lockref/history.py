@@ -17,18 +17,15 @@ import itertools
 import struct
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import NewType
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.words import ABSENT, Kind, Op, Outcome, detail
-
-TrueNs = NewType("TrueNs", int)
-"""True time: the world's in a simulation, the host's monotonic clock in a real run."""
 
 FORMAT_VERSION = 1
 Stamp = tuple[int, int, int, str]
@@ -126,6 +123,43 @@ strikes by its plan (FAULT rows), and may change nothing: the answer that it los
 `tasks_left`: `NODE/TASK` of each thread or task of a lock that still ran when all clients had closed their locks; null
 where nobody counted.
 """
+
+
+class RunRow(TypedDict, total=False):
+    """A row of `RUNS_SCHEMA` as it is made up; `runs_table` says what stands for a key that is left out."""
+
+    run: int
+    seed: int
+    scenario: str
+    provider: str
+    world: str
+    backend: str
+    clients: int
+    processes: int | None
+    validity_ns: int | None
+    poll_interval_ns: int
+    request_timeout_ns: int
+    wait_timeout_ns: int
+    drift_bound_ns: int
+    rate_error_ppm: int
+    faults_end_ns: int | None
+    end_ns: int
+    is_cut_off: bool
+    must_happen: list[str]
+    claims: list[str]
+    digest: str | None
+    unsafe: str | None
+    event_count: int
+    is_inferred: bool
+    node_providers: dict[str, str] | None
+    lock_protocols: dict[str, str] | None
+    watch_ns: int | None
+    host_late_ns: int
+    think_ns: int
+    fault_effects: dict[str, int] | None
+    thresholds: list[str] | None
+    tasks_left: list[str] | None
+
 
 # A row in the flat array: the integer columns without `seq`, the text columns
 # as codes, the enumerations as their numbers. `seq` is the row's position.
@@ -364,7 +398,7 @@ def _digest_of(rows: np.ndarray, texts: Sequence[str]) -> str:
     return Recorder.of(recoded.tobytes(), recorder.texts).digest()
 
 
-def runs_table(rows: Iterable[dict[str, object]]) -> pa.Table:
+def runs_table(rows: Iterable[Mapping[str, object]]) -> pa.Table:
     """Rows as dictionaries to `RUNS_SCHEMA`; keys left out are null, lists empty, `is_cut_off` false."""
     defaults: dict[str, object] = {"is_cut_off": False, "must_happen": [], "claims": []}
     return pa.Table.from_pylist([{**defaults, **row} for row in rows], schema=RUNS_SCHEMA)

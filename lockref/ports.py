@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_c
 
 from lockref.words import ABSENT, Op, Outcome
 
+P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)
 
 of_fields: Final = tuple.__new__
@@ -153,3 +154,15 @@ class PortKind(Generic[P_co]):
 
     name: str
     over: Callable[[Channel, int], P_co]
+
+
+class OpenPort(Protocol):
+    """The way a process opens a service. A world gives it to a lock's context; locks call `LockContext.open`."""
+
+    def __call__(self, kind: PortKind[P], timeout_ns: int, service: str, /) -> P:
+        """A client of this kind, each of whose requests takes `timeout_ns` nanoseconds at most.
+
+        service: its name in the scenario; "" is the first one of this kind.
+        Errors: CapabilityMissing if there is no such service; ConfigError if the named one is of another kind.
+        """
+        ...

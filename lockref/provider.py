@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lockref.errors import CapabilityMissing
-from lockref.ports import PortKind
+from lockref.ports import OpenPort, PortKind
 from lockref.runtime import MonoNs, Runtime, WallNs
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore, Version
@@ -194,7 +194,7 @@ class LockContext:
     open_store: Callable[[int], ObjectStore]
     settings: LockSettings
     listener: LockListener = lambda _event: None
-    open_port: Callable[[PortKind[Any], int, str], Any] | None = None
+    open_port: OpenPort | None = None
 
     def open(self, kind: PortKind[P], *, timeout_ns: int, service: str = "") -> P:
         """A client of a service, as seen from this process: `open(OBJECT_STORE, timeout_ns=t)` is `open_store(t)`.
@@ -205,8 +205,7 @@ class LockContext:
         the named one is of another kind, or the timeout is no positive number.
         """
         if self.open_port is not None:
-            client: P = self.open_port(kind, timeout_ns, service)
-            return client
+            return self.open_port(kind, timeout_ns, service)
         if kind.name == OBJECT_STORE.name and service in ("", DEFAULT_STORE):
             store: Any = self.open_store(timeout_ns)
             return store  # type: ignore[no-any-return]

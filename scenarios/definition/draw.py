@@ -8,9 +8,9 @@ range here; clients draw it as they live.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lockref.grammar import decimal
+from lockref.history import RunRow
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS
@@ -68,7 +68,7 @@ class DrawnScenario:
         """The same for another length of run."""
         return replace(self, duration_ns=duration_ns)
 
-    def run_row(self, scenario: Scenario, spec: ProviderSpec, *, clients: int, lock: str) -> dict[str, Any]:
+    def run_row(self, scenario: Scenario, spec: ProviderSpec, *, clients: int, lock: str) -> RunRow:
         """The columns of the runs table that both worlds fill in the same way.
 
         clients: so many take part. lock: what the history calls their lock, or the first of them.

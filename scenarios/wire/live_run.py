@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockref.history import digests, runs_table
+from lockref.history import RunRow, digests, runs_table
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, ThreadRuntime
@@ -227,16 +227,18 @@ class LiveRun:
         row = self._row()
         faults = events.filter(pc.equal(events["kind"], Kind.FAULT.name.lower()))["at_ns"]
         row.update(
-            faults_end_ns=pc.max(faults).as_py() if len(faults) else self._begin_ns,
-            end_ns=self._end_ns,
-            is_cut_off=self._is_cut_off,
-            host_late_ns=self._host.late_ns,
-            digest=digests(events).get(0),
-            event_count=len(events),
+            {
+                "faults_end_ns": pc.max(faults).as_py() if len(faults) else self._begin_ns,
+                "end_ns": self._end_ns,
+                "is_cut_off": self._is_cut_off,
+                "host_late_ns": self._host.late_ns,
+                "digest": digests(events).get(0),
+                "event_count": len(events),
+            }
         )
         return events, runs_table([row])
 
-    def _row(self) -> dict[str, object]:
+    def _row(self) -> RunRow:
         settings = self._settings
         demanded = {"grant": 1, **{f"fault:{fault.kind}": 1 for fault in self._plan.faults}, **self._demanded()}
         return {

@@ -26,14 +26,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, OutcomeUnknown
-from lockref.history import REQUESTS_PER_PROCESS, Recorder, digests, runs_table
+from lockref.history import REQUESTS_PER_PROCESS, Recorder, RunRow, digests, runs_table
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
 from lockref.ports import Channel
@@ -202,7 +201,7 @@ def _companions(
     )
 
 
-def _row(job: Job, address: StoreAddress, *, processes: int | None) -> dict[str, Any]:
+def _row(job: Job, address: StoreAddress, *, processes: int | None) -> RunRow:
     """The row of the runs table that describes the run. job: of all clients.
 
     processes: None for a run with a fault plan: there each client has a process of its own, and some are kept from the
@@ -234,7 +233,7 @@ def _shared_out(job: Job, processes: int, *, nodes: Mapping[str, DeclaredNode]) 
 
 def _contend(
     jobs: Sequence[Job],
-    row: dict[str, object],
+    row: RunRow,
     recorder: SpoolRecorder,
     runtime: ThreadRuntime,
     kept: Path,
@@ -250,7 +249,7 @@ def _contend(
 
     def began(request_timeout_ns: int) -> int:
         start_ns = runtime.monotonic_ns() if injection is None else injection.work.begin()
-        row.update(request_timeout_ns=request_timeout_ns, faults_end_ns=start_ns)
+        row.update({"request_timeout_ns": request_timeout_ns, "faults_end_ns": start_ns})
         write_runs(kept, runs_table([row]))
         return start_ns
 
@@ -261,7 +260,7 @@ def _contend(
             reports = workers.run(start_ns)
         injection.work.raise_failure()
         end_ns = injection.work.end_ns()
-        row.update(faults_end_ns=None if end_ns is None else start_ns + end_ns)
+        row["faults_end_ns"] = None if end_ns is None else start_ns + end_ns
         return reports
     if len(jobs) == 1:
         threads = ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime)
@@ -292,19 +291,21 @@ def _settle(places: LogPlaces, tables: Iterable[str], recorder: SpoolRecorder, s
             raise BackendUnavailable(f"a log cannot be read after the run: {error}") from error
 
 
-def _outcome(row: dict[str, object], events: pa.Table, reports: Reports, end_ns: int) -> RealOutcome:
+def _outcome(row: RunRow, events: pa.Table, reports: Reports, end_ns: int) -> RealOutcome:
     """The history of a run that is over. row: what was known of it when its clients were let go."""
     if reports.cut_ns is not None:
         # Clients go on until their process ends, and processes end one after the other.
         events = events.filter(pc.less_equal(events["at_ns"], end_ns))
     row.update(
-        request_timeout_ns=reports.request_timeout_ns,
-        # A process that dies disturbs the run like any fault.
-        faults_end_ns=_last_fault_ns(events, row["faults_end_ns"]),
-        end_ns=end_ns,
-        is_cut_off=reports.cut_ns is not None or bool(reports.unfinished),
-        digest=digests(events).get(0),
-        event_count=len(events),
+        {
+            "request_timeout_ns": reports.request_timeout_ns,
+            # A process that dies disturbs the run like any fault.
+            "faults_end_ns": _last_fault_ns(events, row["faults_end_ns"]),
+            "end_ns": end_ns,
+            "is_cut_off": reports.cut_ns is not None or bool(reports.unfinished),
+            "digest": digests(events).get(0),
+            "event_count": len(events),
+        }
     )
     return RealOutcome(
         events=events,
@@ -315,7 +316,7 @@ def _outcome(row: dict[str, object], events: pa.Table, reports: Reports, end_ns:
     )
 
 
-def _last_fault_ns(events: pa.Table, planned_ns: object) -> object:
+def _last_fault_ns(events: pa.Table, planned_ns: int | None) -> int | None:
     """When the last fault struck or ended, after which nothing disturbs the run; not before the plan's own end.
 
     planned_ns: that end; None if a fault of the plan never ends.
@@ -323,7 +324,8 @@ def _last_fault_ns(events: pa.Table, planned_ns: object) -> object:
     if planned_ns is None:
         return None
     instants = events.filter(pc.equal(events["kind"], Kind.FAULT.name.lower()))["at_ns"]
-    return pc.max(pa.array([*instants.to_pylist(), planned_ns])).as_py()
+    last_ns: int = max([*instants.to_pylist(), planned_ns])
+    return last_ns
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lockref.dynamodb.table import TABLE
 from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, LockrefError
-from lockref.history import Recorder
+from lockref.history import Recorder, RunRow
 from lockref.lab.loading import ProviderSpec, load_program
 from lockref.ports import PortKind
 from lockref.provider import LockContext
@@ -79,7 +79,7 @@ class RunOutcome:
 
     seed: int
     recorder: Recorder
-    run_row: dict[str, Any]
+    run_row: RunRow
     plan: FaultPlan
     deviations: tuple[tuple[int, int], ...]
     fault_counts: dict[str, tuple[int, int, int]]
@@ -98,7 +98,7 @@ class _Ports:
     def __init__(self, laboratory: _Laboratory, node: Node) -> None:
         self._laboratory = laboratory
         self._node = node
-        self.opened: list[tuple[object, tuple[PortKind[Any], int, str]]] = []
+        self.opened: list[tuple[object, tuple[PortKind[object], int, str]]] = []
 
     def open_port(self, kind: PortKind[P], timeout_ns: int, service: str) -> P:
         client = self._laboratory.connect(self._node, kind, timeout_ns, service)
@@ -354,7 +354,7 @@ def run_simulated(
         is_cut_off, tasks_left = _run(laboratory, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
     finally:
         _close(world, provider, where)
-    row = {
+    row: RunRow = {
         **drawn.run_row(scenario, provider, clients=scenario.clients, lock=laboratory.settings.key),
         "run": seed,
         "seed": seed,

@@ -17,10 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heappop, heappush
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from lockref.errors import BudgetExceeded
-from lockref.history import TrueNs
 from sim.kernel.clocks import NodeClock
 from sim.kernel.schedules import Fifo, RandomTies, Replay, Schedule
 from sim.kernel.substrates import carrier_factory
@@ -60,9 +59,11 @@ class Budget:
     virtual_ns_max: int = 7 * 24 * 3600 * 1_000_000_000
 
 
-# One step: due time, order of making, the task to resume (None: a callback),
-# and the task's epoch or the callback.
-_Step = tuple[Any, int, Task | None, Any]
+# Due time and order of making, which no two steps share, so that nothing behind them is ever compared; then the task to
+# resume with the epoch of its wait, or None with the callback.
+_Wake = tuple[int, int, Task, int]
+_Call = tuple[int, int, None, Callable[[], object]]
+_Step = _Wake | _Call
 
 
 class Kernel:
@@ -90,7 +91,7 @@ class Kernel:
         self._tie_window_ns = tie_window_ns
         self.schedule: Schedule = Fifo() if schedule is None else schedule
         self.budget = Budget() if budget is None else budget
-        self.now_ns = TrueNs(0)
+        self.now_ns: int = 0
         self.events = 0
         self.deviations: list[tuple[int, int]] = []
         self.tasks: list[Task] = []
@@ -113,8 +114,8 @@ class Kernel:
 
     # Making steps.
 
-    def _push(self, at_ns: int, task: Task | None, payload: object) -> None:
-        heappush(self._queue, (at_ns, next(self._numbers), task, payload))
+    def _push(self, at_ns: int, task: Task) -> None:
+        heappush(self._queue, (at_ns, next(self._numbers), task, task.epoch))
 
     def call_at(self, true_ns: int, fn: Callable[[], object]) -> None:
         """Run `fn` on the kernel at `true_ns`, which must not lie in the past. `fn` must not block."""
@@ -141,7 +142,7 @@ class Kernel:
         if not is_daemon:
             self.expect_task()
         task.due_ns = self.now_ns
-        self._push(self.now_ns, task, 0)
+        self._push(self.now_ns, task)
         return task
 
     # Waiting. Called from inside a task.
@@ -214,7 +215,7 @@ class Kernel:
             task.on_held()
         task.due_ns = task.hold_until_ns
         task.local_due_ns = None
-        self._push(task.due_ns, task, task.epoch)
+        self._push(task.due_ns, task)
 
     def local_ns(self, task: Task) -> int:
         """The reading of the clock on which the task's timeouts run."""
@@ -227,7 +228,7 @@ class Kernel:
         if task.epoch == epoch and task.due_ns >= 0:
             task.due_ns = self.now_ns
             task.local_due_ns = None
-            self._push(self.now_ns, task, epoch)
+            self._push(self.now_ns, task)
 
     def resume(self, task: Task, epoch: int) -> None:
         """As `wake`, but at once. Only for callbacks of the kernel, such as the arrival of a reply."""
@@ -250,7 +251,7 @@ class Kernel:
             if task.clock is clock and task.due_ns >= 0 and task.local_due_ns is not None:
                 task.due_ns = clock.true_at_mono(now, task.local_due_ns)
                 assert task.due_ns >= now, "a changed clock cannot make a timer due in the past"
-                self._push(task.due_ns, task, task.epoch)
+                self._push(task.due_ns, task)
 
     def kill(self, task: Task) -> None:
         """End `task` as a crash does: it never gets to do anything again."""
@@ -337,7 +338,7 @@ class Kernel:
             return RunEnd.IDLE
         if horizon_ns < until_ns:
             self._exceeded(f"virtual_ns_max={horizon_ns}")
-        self.now_ns = TrueNs(max(self.now_ns, horizon_ns))
+        self.now_ns = max(self.now_ns, horizon_ns)
         return RunEnd.HORIZON
 
     def _loop(self) -> None:
@@ -353,11 +354,10 @@ class Kernel:
                     if chosen is None:
                         return
                     step = chosen
-                    at_ns, _, task, payload = step
-                    at_ns = max(at_ns, self.now_ns)
+                    at_ns = max(step[0], self.now_ns)
                 elif queue:
                     step = heappop(queue)
-                    at_ns, _, task, payload = step
+                    at_ns = step[0]
                     if at_ns > self._horizon_ns:
                         heappush(queue, step)
                         return
@@ -365,7 +365,7 @@ class Kernel:
                     # was solved again (another instant). Such steps are not searched for when they become stale, but
                     # passed over when their turn comes, as Python's `asyncio` does with cancelled timers. Rejected: a
                     # heap from which entries can be taken, whose bookkeeping each timer would pay for.
-                    if task is not None and (task.due_ns != at_ns or task.epoch != payload):
+                    if (task := step[2]) is not None and (task.due_ns != at_ns or task.epoch != step[3]):
                         continue
                     if queue and queue[0][0] - at_ns <= tie_window_ns:
                         self._ready.append(step)
@@ -376,9 +376,9 @@ class Kernel:
                 self.events += 1
                 if self.events > trace_from:
                     self._trace(step)
-                if task is None:
-                    payload()
-                elif task.hold_until_ns > at_ns:
+                if step[2] is None:
+                    step[3]()
+                elif (task := step[2]).hold_until_ns > at_ns:
                     self._hold(task)
                 else:
                     task.due_ns = NOT_WAITING
@@ -441,12 +441,12 @@ class Kernel:
 
     def _trace(self, step: _Step) -> None:
         """Near the bound: remember what happens, and stop at it."""
-        at_ns, _, task, payload = step
+        at_ns = step[0]
         if self._late_from_ns is None:
             self._late_from_ns = at_ns
         if self.events <= self.budget.events_max - LAST_EVENTS:
             return
-        what = f"task {task.label()}" if task is not None else _name_of(payload)
+        what = _name_of(step[3]) if step[2] is None else f"task {step[2].label()}"
         self._last.append(f"{at_ns / 1e9:.9f} s {what}")
         if self.events > self.budget.events_max:
             self._exceeded(f"events_max={self.budget.events_max}")
@@ -490,7 +490,7 @@ def _due_and_number(step: _Step) -> tuple[int, int]:
     return step[0], step[1]
 
 
-def _name_of(callback: Any) -> str:
+def _name_of(callback: Callable[[], object]) -> str:
     """The name of a callback in the code; its address would differ from run to run."""
     inner = getattr(callback, "func", callback)
     return str(getattr(inner, "__qualname__", type(inner).__name__))

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lockref.claims import BELIEF_THROUGH_UNLOCK
 from lockref.errors import LockError
 from lockref.history import Recorder, Stamp
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.recording import OpenCalls
-from lockref.ports import PortKind
+from lockref.ports import OpenPort
 from lockref.provider import LockContext, LockProvider, LockSettings
 from lockref.runtime import Runtime
 from lockref.stores.port import ObjectStore
@@ -47,7 +46,7 @@ class Surroundings:
     client_runtime: Runtime
     settings: LockSettings
     open_store: Callable[[int], ObjectStore]
-    open_port: Callable[[PortKind[Any], int, str], Any] | None = None
+    open_port: OpenPort | None = None
     open_resource: Callable[[str], ProtectedResource]
     reads_first: bool
     asks: str

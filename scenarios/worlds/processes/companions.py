@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import NoReturn, TypeVar
 
 from lockref.clouds.uri import parse_store_uri
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError
@@ -26,6 +26,8 @@ from scenarios.definition.mixture import Mixture, node_options
 from scenarios.definition.schema import DeclaredNode
 from scenarios.injection.announcing import Announcements, AnnouncingChannel
 from scenarios.worlds.threads import Job
+
+P = TypeVar("P")
 
 PATIENCE_NS = 10 * NS_PER_S
 """How long a program that was closed may take to return."""
@@ -49,12 +51,12 @@ class _Node:
         self.failure: LockrefError | None = None
         self.longest_timeout_ns = 0
 
-        def open_port(kind: PortKind[Any], timeout_ns: int, _service: str) -> Any:
+        def open_port(kind: PortKind[P], timeout_ns: int, _service: str) -> P:
             self.longest_timeout_ns = max(self.longest_timeout_ns, timeout_ns)
             direct = channel(service_kind(kind.name), timeout_ns)
             return recorded_port(kind, direct, timeout_ns, journal=journal, decode=decode)
 
-        def no_store(_timeout_ns: int) -> Any:
+        def no_store(_timeout_ns: int) -> NoReturn:
             raise ConfigError(
                 f"node {name!r} opens an object store; a node of a real run opens the service of the lock"
             )
