@@ -87,6 +87,9 @@ class Exchange:
         return left_ns / NS_PER_S
 
 
+# A context variable and no argument: between a call and its socket lie an SDK and urllib3, which pass nothing through.
+# Rejected: the SDKs' own time-outs. They count from the last byte, so a server that sends a byte a second is waited for
+# for ever; a lease has to know when a request is over.
 _exchange: ContextVar[Exchange | None] = ContextVar("lockref_exchange", default=None)
 
 
@@ -119,9 +122,11 @@ class BoundedSocket:
         self._sock.settimeout(timeout_s)
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        # Armed before each wait anew, since a time-out of a socket is for one call and the deadline is for all of them.
         exchange = self._arm()
         count = self._sock.recv_into(buffer, nbytes, flags)
         if exchange is not None:
+            # Bytes as they come from the wire. A body that is unpacked is bounded where it is unpacked.
             exchange.left_bytes -= count
             if exchange.left_bytes < 0:
                 raise TimeoutError(f"the reply has more than {REPLY_BYTES_MAX} bytes")
@@ -180,6 +185,7 @@ class BoundedConnection(_Base):
         named, timeout = self._dns_host, self.timeout
         failure: Exception | None = None
         try:
+            # urllib3 would give each address of a host the whole time-out. Here they share what is left.
             for address in _addresses(named, self.port):
                 self._dns_host = address
                 self.timeout = _shorter_s(timeout, exchange)

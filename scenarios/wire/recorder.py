@@ -103,6 +103,8 @@ class WireRecorder:
 
     def asked(self, client: str, exchange: Exchange) -> OpenRequest:
         """Read a request of this client, as far as its bytes have come."""
+        # Decoded outside the mutex: a decoder may be a file of the user's, and slow. What it needs of other clients it
+        # asks for under the mutex, in `_view`.
         request = self.dialect.request(exchange)
         view = self._view(request.key, request.state, writer=client) if request.op is Op.WRITE else None
         with self._mutex:
@@ -112,6 +114,8 @@ class WireRecorder:
     def sent(self, asked: OpenRequest, at_ns: int) -> None:
         """The whole request has gone to the server, at `at_ns`. It cannot take effect earlier."""
         with self._mutex:
+            # Numbered at sending, not at asking: a request whose head came may never be forwarded, and then it has no
+            # event.
             asked.number, asked.sent_ns = next(self._numbers), at_ns
             self.requests[asked.client] = self.requests.get(asked.client, 0) + 1
             self._note_lock(asked.request.key, asked.view)
@@ -144,17 +148,21 @@ class WireRecorder:
         reply = self.dialect.reply(asked.exchange, asked.request)
         asked.is_answered = True
         request = asked.request
+        # Before the row is written, so that the row shows the state that a HEAD has confirmed.
         if request.op is Op.READ and reply.outcome is Outcome.APPLIED and not reply.is_absent:
             reply = self._completed(request.key, reply)
         self._reply_row(asked, at_ns, reply)
         if request.unfollowed and reply.outcome in (Outcome.APPLIED, Outcome.AMBIGUOUS):
             self.unfollowed.setdefault(request.unfollowed, request.unreadable)
         if reply.outcome is Outcome.APPLIED and not reply.is_absent:
+            # After the row: what the answer taught must not colour the row of the same answer.
             self._learn(asked, reply)
             if request.op in (Op.WRITE, Op.DELETE) and not asked.is_lock and self.is_protected(request.key):
                 self._effect(asked)
             for key in request.keys:
                 self._deleted_with_others(asked, key, at_ns, reply.exceptions.get(key, _DELETED))
+        # An ambiguous write stays open in `_versions` for ever. It may land at any later time, and until a reading
+        # shows another version its own is a candidate.
         if reply.outcome is not Outcome.AMBIGUOUS:
             with self._mutex:
                 self._versions.ended(request, asked.number)
@@ -225,6 +233,7 @@ class WireRecorder:
             return None
         if not views:
             return None
+        # A doubt: of a state with several locks only the first is recorded.
         view = views[0]
         if view.owner or view.is_released:
             return view
@@ -246,6 +255,9 @@ class WireRecorder:
             return request.op
         if view.is_released:
             return Op.RELEASE
+        # A create can only begin a grant. A replacement is a renewal if it writes the same owner and token as this
+        # client's last accepted write, and else a take-over. Rejected: to compare owners alone, since a lock may take
+        # over under its own name.
         if request.condition == IF_ABSENT:
             return Op.ACQUIRE
         return Op.RENEW if self._granted.get((client, request.key)) == (view.owner, view.token) else Op.ACQUIRE
@@ -296,6 +308,8 @@ class WireRecorder:
 
         def write() -> bool:
             """False while no lock is known that guards the object."""
+            # Asked again at the end for objects whose lock was not seen yet: a program that writes first and locks
+            # later has the very bug that is looked for. The stamp is that of the write, whenever the row is written.
             guards = self._protection.guards(key, tuple(self.locks))
             if len(guards) > 1:
                 self.unguarded[key] = tuple(guards)

@@ -133,6 +133,8 @@ class Controller:
         while not self._is_stopping:
             try:
                 self._lead_or_stand_by()
+            # The session is the leadership: with it went LEADER, and everything that was read may be old. So nothing is
+            # kept.
             except LockLost:
                 self._begin_anew()
             except (StoreRejected, ConfigError) as error:
@@ -190,6 +192,9 @@ class Controller:
         own = layout.session_name(session.id)
         record = ZNRecord(self._name, {"LIVE_INSTANCE": own, "SESSION_ID": own})
         while True:
+            # The answer is not looked at. "Exists", "created" and no answer all lead to the same question: whose is the
+            # znode? Prior art: Curator's protected create, by way of kazoo, which marks the znode to find it again. The
+            # owner in its Stat does.
             session.create(paths.leader, record.to_json(), is_ephemeral=True)
             found = self._asking.answered(lambda: session.exists(paths.leader, is_watching=True))
             if not isinstance(found.version, Stat):
@@ -202,6 +207,8 @@ class Controller:
                     words = f"{paths.leader} belongs to no session: nobody leads until somebody removes it"
                     self._on_alarm(Alarm(AlarmKind.UNREADABLE, words))
                 return None
+            # The identity of this reign. The session is not enough: LEADER may be removed and made again by a late
+            # request of the same session, and another controller may have led in between.
             self._reign_zxid = found.version.created_zxid
             return self._written_into_history(is_continuing=False)
 
@@ -215,6 +222,9 @@ class Controller:
             found = self._asking.answered(lambda: self._session.get(paths.leader_history))
             if not isinstance(found.version, Stat):
                 raise ConfigError(f"the cluster {paths.cluster!r} is not whole: {paths.leader_history} is not there")
+            # HISTORY is the fence of the cluster. Every batch checks its version, so a batch of an earlier leader,
+            # still on its way, fails as a whole. Rejected: to check LEADER alone, which a new leader makes anew under
+            # the same path.
             operations = [change(paths.leader_history, self._entered(found.body or b""), found.version.version)]
             if self._keeps_book:
                 operations += self._book.renewal(found.version.version, self._term if is_continuing else None)
@@ -264,6 +274,8 @@ class Controller:
         """
         began_ns = self._runtime.monotonic_ns()
         reading = self._read()
+        # Read, decide, send: each pass begins from what the server has now, and does not ask which event woke it. So a
+        # lost event costs a period and no more (level-triggered, as Kubernetes calls it).
         snapshot = reading.snapshot
         self._book.settle(reading.settled)
         decision = self._decide(
@@ -275,6 +287,8 @@ class Controller:
         )
         complaints = [Alarm(AlarmKind.UNREADABLE, text) for text in self._book.complaints]
         alarms = [*complaints, *reading.alarms, *decision.alarms]
+        # The original sends at each pass what it decides. Ours repeats an order only after a period, so that a slow
+        # instance does not collect copies of one message.
         due = decision.messages
         if self._settings.semantics is Semantics.OURS:
             due, unheeded = self._orders.due(decision.messages, snapshot, self._runtime.monotonic_ns())
@@ -283,6 +297,7 @@ class Controller:
         sent = self._send(due, snapshot)
         self._show(decision)
         for alarm in alarms:
+            # An alarm is raised once while it lasts. One that goes away and comes back is raised again.
             if alarm not in self._told:
                 self._on_alarm(alarm)
         self._told = tuple(alarms)
@@ -336,6 +351,8 @@ class Controller:
         if self._settings.checks_leadership:
             assert self._term is not None, "only a leader sends"
             guards = [check(self._paths.leader), check(self._paths.leader_history, self._term)]
+        # One transaction: guards, messages, and the book's page that says so. If the page were written afterwards, a
+        # crash in between would leave an order that the next leader does not know of (T28).
         reply = self._session.multi([*guards, *batch.operations, *self._book.operations(batch.pages)])
         if reply.outcome is Outcome.APPLIED:
             self._reader.sent(batch.messages)

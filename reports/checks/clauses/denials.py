@@ -44,6 +44,8 @@ class Excuses:
         events, changes = truth.events, truth.changes
         self._drift = or_zero(truth.runs.integers("drift_bound_ns"))
         self._width = events.count + 1
+        # Everything is prepared once for the run, and each denial then asks by bisection. A lock whose every denial is
+        # wrong has as many as calls, and a scan of the events for each would be the square of the run.
         replied = events.rows(Kind.REPLIED)
         split = len(replied)
         client, _ = renumber(
@@ -71,6 +73,8 @@ class Excuses:
         answers = self._answers(one)
         op, outcome = events.numbers("op")[answers], events.numbers("outcome")[answers]
         refused = (op != Op.READ) & (outcome == Outcome.PRECONDITION_FAILED)
+        # The excuses are asked from the surest to the weakest. One is enough: a denial breaks S7 only where nothing on
+        # record can have led an honest lock to it.
         if refused.any() and self._met_a_rival(one):
             return True
         reads = answers[(op == Op.READ) & (outcome == Outcome.APPLIED)]
@@ -120,6 +124,8 @@ class Excuses:
         base = int(self._made[example]) * self._width
         place = int(np.searchsorted(self._made_key, base + until)) - 1
         shown = int(self._made_key[place]) - base if place >= 0 else -1
+        # A state that was in force, or came during the read, is no stale one: what it shows was true at some instant of
+        # the read.
         if shown < start or shown >= in_force:
             return False
         return int(changes.state[shown]) == LIVE and int(changes.node[shown]) != node
@@ -147,6 +153,7 @@ class Excuses:
         here = here[(grants.node[here] != operations.node[one]) | (grants.task[here] != operations.task[one])]
         stamp = events.integers("valid_until_ns")[self._truth.changes.row[grants.last[here]]]
         drift = int(self._drift[operations.run[one]])
+        # The caller's clock may be behind by β, so a stamp that has passed in true time need not have passed for it.
         return bool(np.any((stamp != ABSENT) & (wall <= stamp + drift)))
 
     def _is_kept_out_by_its_past(self, one: int) -> bool:

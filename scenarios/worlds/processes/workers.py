@@ -197,6 +197,7 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in self._processes:
+            # Joined only after a run that ended well. After an error nobody needs a last word, and a worker may hang.
             if kind is None:
                 process.join(1)
             if process.is_alive():
@@ -209,6 +210,8 @@ class Workers:
 
         Errors: what a worker's clients raised; BackendUnavailable for a worker that dies.
         """
+        # All are started before the first is waited for: each start imports for a second, and they do that side by
+        # side.
         for number in range(1, len(self._jobs) + 1):
             self._spawn(number)
         for number in list(self._controls):
@@ -228,8 +231,11 @@ class Workers:
             name=f"lockref-{number}",
             daemon=True,
         )
+        # Before `start`: if a Ctrl-C comes in between, `__exit__` has to know the process.
         self._processes.append(process)
         process.start()
+        # Our copies of the far ends are closed. A pipe reports its end only when the last copy is closed, so a worker
+        # that died would otherwise never be noticed.
         control_there.close()
         resource_there.close()
         self._controls[number] = control
@@ -257,6 +263,8 @@ class Workers:
     def fell(self, number: int) -> None:
         """Kill a process, by plan: it is not lost."""
         with self._mutex:
+            # Noted before the kill: the other thread may see the end of the pipe first, and would count the process as
+            # lost.
             self._felled.add(number)
         self._processes[number - 1].kill()
 
@@ -301,6 +309,8 @@ class Workers:
             except OSError:
                 reports.lost.append(self._lost(number))
         pending = set(self._controls) - {worker.number for worker in reports.lost}
+        # A bound on the whole run, so that no lock can make a bench wait for ever. Its calls have ended long before:
+        # each is cut off by the workers themselves, and only a worker that cannot do that reaches this bound.
         ends_ns = start_ns + self._jobs[0].drawn.duration_ns + 4 * GRACE_S * NS_PER_S
         while self._clients(pending) or self._is_expecting:
             with self._mutex:
@@ -312,6 +322,8 @@ class Workers:
                 if self._injection is not None:
                     self._injection.work.raise_failure()
                 left_ns = max(0, ends_ns - self._runtime.monotonic_ns())
+                # `wait` is not waiting for the injection's thread, so an error there is looked for. With a plan that is
+                # more often.
                 look_ns = LOOK_NS if self._injection is None else LOOK_NS // 10
                 answered = wait([self._controls[number] for number in pending], min(left_ns, look_ns) / NS_PER_S)
                 if not answered and left_ns:
@@ -319,6 +331,8 @@ class Workers:
             except KeyboardInterrupt:
                 if reports.cut_ns is not None:
                     raise
+                # The first Ctrl-C asks the workers for what they have; they answer within GRACE_S. The second one is
+                # raised.
                 reports.cut_ns = self._runtime.monotonic_ns()
                 ends_ns = reports.cut_ns + GRACE_S * NS_PER_S
                 for process in self._processes:
@@ -346,6 +360,8 @@ class Workers:
             message = _raised(self._controls[number].recv())
         except (EOFError, OSError):
             if number not in self._felled:
+                # The end of the pipe is the only sign of a death that is as quick as the death itself. Rejected: to
+                # poll exit codes, which tells it later and has to be done for each process.
                 reports.lost.append(self._lost(number))
             return
         assert isinstance(message, tuple), "a worker answers with names, a timeout and how late its machine was"
@@ -379,6 +395,8 @@ class Workers:
         """The exit report of a worker; one that is still alive is killed."""
         process = self._processes[number - 1]
         at_ns = self._runtime.monotonic_ns()
+        # With an ending the process is alive and silent: nothing is waited for. Without one it is dying, and its exit
+        # code may be a moment away.
         process.join(0 if ending else 1)
         if process.is_alive():
             process.kill()
