@@ -115,7 +115,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _complain(text: str) -> None:
-    """Say it on standard error. It may quote what somebody else wrote, so it is filtered like all that is said."""
+    """Print an error on standard error. The error may quote foreign text, so it is filtered like all output."""
     from reports.formats.text import outgoing
 
     sys.stdout.flush()

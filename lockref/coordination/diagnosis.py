@@ -1,4 +1,4 @@
-"""Why nobody opens a session: each server is asked for its state in words (`srvr`, which servers answer by default).
+"""Why no session opens: each server is asked for its state in words (`srvr`, which servers answer by default).
 
 One without a quorum closes the connection of a client that wants to write, and so looks like one that is not there.
 """
@@ -20,7 +20,7 @@ _IDLE: Final = "not currently serving"
 
 
 def is_without_quorum(hosts: str) -> bool:
-    """Does one of these servers say that it serves nobody, or reads alone, for it has no quorum?
+    """True if one of these servers says that it has no quorum: it serves no client, or reads alone.
 
     hosts: `HOST:PORT,HOST:PORT`, with or without a folder.
     """

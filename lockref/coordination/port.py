@@ -210,7 +210,7 @@ OUTCOMES: Final = {
 
 
 def failed(failure: Failure, path: str, *, is_read: bool = False) -> Reply:
-    """The answer to a request that changed nothing, or of which nobody knows.
+    """The answer to a request that changed nothing, or whose outcome is unknown.
 
     A read of an absent znode is answered: there is none.
     """

@@ -64,7 +64,7 @@ class ZnodeStore:
         self._session = 0
 
     def read(self, key: str) -> ReadReply:
-        """Linearizable: the server catches up before it answers, so that nobody counts from an old state (T4)."""
+        """A linearizable read: the server catches up before it answers. No waiter may count from an old state (T4)."""
         path = path_of(key)
         synced = self._ask(SYNC, path)
         if synced.outcome is not Outcome.APPLIED:

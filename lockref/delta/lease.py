@@ -47,7 +47,7 @@ _LOG: Final = logging.getLogger("lockref")
 
 
 def is_lapsed(write: Attempt[LeaseItem], now: Moment, terms: LeaseTerms) -> bool:
-    """Does a write of ours in which nobody believes keep nobody waiting any more?
+    """True if a write of ours, which is no grant, no longer makes other clients wait.
 
     Others take over by themselves one lease after it was sent. Not `decisions.is_lapsed`: this record tells no instant.
     """

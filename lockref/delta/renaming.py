@@ -1,4 +1,4 @@
-"""Finishing a dead writer's rename: what whoever takes a Delta lease over must do before its own commit.
+"""Finishing a dead writer's rename: the client that takes a Delta lease over must do it before its own commit.
 
 delta-rs commits by a rename under the lock: the entry of the log lies ready under a temporary name, and the row's
 `data` names source and destination. A writer that dies or stops in between leaves both there. The next holder is told

@@ -181,7 +181,7 @@ class HelixLock:
         return participant is not None and tenure is not None and not tenure.reason and participant.holds(self._lock)
 
     def close(self) -> None:
-        """Leave the cluster, whoever holds. Idempotent."""
+        """Leave the cluster, also while a task holds the lock. Idempotent."""
         try:
             self._leave()
         finally:

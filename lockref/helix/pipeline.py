@@ -176,7 +176,10 @@ def assign(
     *,
     is_descending: bool = False,
 ) -> Assignment | None:
-    """Ask the rebalancer. None if it failed or answered what cannot be; empty if it says that nobody shall hold."""
+    """Ask the rebalancer.
+
+    None if it failed, or its answer is impossible; empty if it says that no instance shall hold.
+    """
     live = [each for each in snapshot.live if semantics is not Semantics.OURS or each not in snapshot.disabled]
     live.sort(reverse=is_descending)
     top = group.model.top

@@ -95,7 +95,7 @@ def recipes_rule(question: Question) -> Assignment:
 
 
 def sticky(question: Question) -> Assignment:
-    """Keep holders up to their quota, trim who has more, give the rest to whoever has least.
+    """Keep holders up to their quota, take locks from instances above it, give the rest to those with the fewest.
 
     The past is what the instances say that they hold, so a new controller decides as the old one (T19).
     """

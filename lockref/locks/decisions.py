@@ -48,7 +48,7 @@ def free_at_wall_ns(record: R, terms: LeaseTerms) -> int:
 
 
 def is_lapsed(write: Attempt[Any], now: Moment, terms: LeaseTerms) -> bool:
-    """Does a write of ours in which nobody believes keep nobody waiting any more?"""
+    """True if a write of ours, which is no grant, no longer makes other clients wait."""
     return free_at_wall_ns(write.record, terms) <= now.wall_ns
 
 

@@ -28,7 +28,7 @@ def is_past(record: R | None, current: R) -> bool:
 
 
 def shows_other(record: Record | None, *, written: Collection[str | None], token_max: int) -> bool:
-    """Does `record` show that somebody else has the lock (S7)? Not one that we wrote, or older than we have seen (A8).
+    """True if `record` shows another holder (S7): it is not ours, and not older than one that we have seen (A8).
 
     written: the nonces of our writes. token_max: the highest token that we have seen.
     """

@@ -71,7 +71,7 @@ class ReturningAcquisition(Acquisition[R]):
         return step, now_known
 
     def pause_after_failure_ns(self) -> int:
-        """After a lost race: until the grant of whoever was quicker should end."""
+        """The pause after a lost race: until the grant of the winner should end."""
         if self._is_beaten():
             self._has_lost_race = False
             return self.client.waiting.pause_after_lost_race_ns()

@@ -35,7 +35,7 @@ class RememberedVersion(Generic[R]):
         return self._unchecked if self._is_trusted else None
 
     def looked(self, stored: Stored[R]) -> None:
-        """A look at the record: had somebody else come in between?"""
+        """Note a look at the record: did another client come in between?"""
         left, self._unchecked = self._unchecked, None
         if left is not None:
             self._is_trusted = left.version == stored.version

@@ -99,7 +99,7 @@ class FileStore:
         return self._change(key, None, version=version)
 
     def keys(self, start: str) -> list[str]:
-        """The keys that begin so, sorted. No call of the port: it is for whoever looks after a folder.
+        """The keys with this prefix, sorted. This is no call of the port: it is for the cleaning of a folder.
 
         Errors: OSError for a folder that cannot be read; one that is not there has no keys.
         """
@@ -116,7 +116,7 @@ class FileStore:
     def _change(
         self, key: str, body: bytes | None, *, version: Version | None = None, must_be_absent: bool = False
     ) -> WriteReply:
-        """Check and write (or, with no body, remove) while nobody else does."""
+        """Check and write (or, with no body, remove) while no other process can."""
         path = self._path(key)
         is_visible = False
         try:

@@ -41,7 +41,7 @@ def words(verdict: str) -> str:
 
 
 def title(found: Fingerprint) -> str:
-    """Which store, by whom, when."""
+    """The title of a fingerprint: the store, the client that probed it, and the date."""
     store = found.store
     at = f" at {', '.join(store.endpoints)}" if store.endpoints else ""
     servers = f" (Server: {', '.join(store.servers)})" if store.servers else ""

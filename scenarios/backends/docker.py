@@ -127,7 +127,7 @@ def _engine_errors() -> Iterator[None]:
 
 
 def _something_listens(host: str) -> bool:
-    """Asked first because the client leaves sockets open when nobody answers it."""
+    """True if an engine listens. This is asked first because the client leaves sockets open when nothing answers."""
     parts = urlsplit(host)
     try:
         if parts.scheme == "unix":

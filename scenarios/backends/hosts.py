@@ -146,7 +146,7 @@ def host_of(kind: str) -> Host:
 
 
 def is_started_here(name_or_uri: str) -> bool:
-    """Is it the name of a server that we start, and not the address of somebody's?"""
+    """True for the name of a server that we start, False for the address of a user's service."""
     return any(name_or_uri in family.names for family in _families())
 
 

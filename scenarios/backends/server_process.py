@@ -96,7 +96,7 @@ class ServerProcess:
         return sorted(found)
 
     def owns_port(self, port: int) -> bool:
-        """True if it is this server that listens there, and not somebody who was quicker."""
+        """True if this server listens at its port, and not another program that took the port first."""
         return any(number == port for _, number in self.listeners())
 
     def require_loopback(self) -> None:

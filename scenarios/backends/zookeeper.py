@@ -196,7 +196,7 @@ def require_write(hosts: str) -> None:
 
 
 def ask(port: int, word: str) -> str:
-    """The answer to a four-letter word; "" where nobody answers."""
+    """The answer to a four-letter word; "" if no server answers."""
     with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), _ANSWER_TIMEOUT_S) as connection:
         connection.settimeout(_ANSWER_TIMEOUT_S)
         connection.sendall(word.encode())

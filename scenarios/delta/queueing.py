@@ -361,14 +361,14 @@ class _Simulation:
             self._at(now_ns, self._first_step, work)
 
     def _pass_on(self, table: str, now_ns: int) -> None:
-        """The lock goes to whoever waits for it, and its holder to load again."""
+        """Give the lock to a waiting writer, and let the holder load again."""
         lock = self._locks[table]
         lock.is_free = True
         if lock.waiting:
             self._grant(lock, lock.waiting.pop(self._chosen(lock)), now_ns)
 
     def _chosen(self, lock: _Lock) -> int:
-        """Which of those that wait is next."""
+        """The next of the waiting writers."""
         return self._draw_winner.randrange(len(lock.waiting)) if self._fleet.grants is Grants.RANDOM else 0
 
     def _released(self, work: _Work, now_ns: int) -> None:

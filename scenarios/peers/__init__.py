@@ -1,1 +1,1 @@
-"""Peers: somebody else's lock, the original, behind our provider protocol."""
+"""Peers: other projects' locks, the originals, behind our provider protocol."""

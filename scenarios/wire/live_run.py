@@ -203,7 +203,7 @@ class LiveRun:
                 self._recorder.event(Kind.FAULT, stamp, fault.client, detail=said)
 
     def _ask_to_end(self) -> None:
-        """The time is over; whoever does not end in its grace is killed."""
+        """Ask the programs to end, since the time is over. A program that does not end within its grace is killed."""
         self._overtime = [name for name, program in self._programs.items() if program.ask_to_end()]
         until_ns = self._runtime.monotonic_ns() + _GRACE_NS
         for program in self._programs.values():

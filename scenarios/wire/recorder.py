@@ -98,7 +98,7 @@ class WireRecorder:
         self.failure: LockrefError | None = None
 
     def began(self, client: str) -> None:
-        """A new process of this client starts. For the lock it is somebody else than the process before it."""
+        """A new process of this client starts. For the lock it is another client than the process before it."""
         self._lives[client] = self._lives.get(client, 0) + 1
 
     def asked(self, client: str, exchange: Exchange) -> OpenRequest:

@@ -403,7 +403,7 @@ class Client:
             self._event(_KIND_DISBELIEVED, why, request=tenure.number, tenure=tenure)
 
     def observed(self) -> None:
-        """The omniscient observer asks, at an instant of somebody else's choosing.
+        """The omniscient observer asks, at an instant that another part chooses.
 
         If the client has given the lock back already, it is asked about its former tenure. A yes then
         extends that tenure's belief. While it gives the lock back, it is asked only if its lock declares that

@@ -1,4 +1,4 @@
-"""Faults of what a service holds: it lies about it, or somebody reaches into it from outside.
+"""Faults of a service's state: the service lies about it, or an operator changes it from outside.
 
 They know no service: an old state is asked of `past`, and an operator's hands
 are `tamper`, which every service has in its own words.

@@ -206,7 +206,7 @@ class Process:
         return stream(self._seed, f"{label}/{self.node.name}/{self.number}")
 
     def check_alive(self) -> None:
-        """Raises TaskKilled in a task that is being unwound; anybody else may go on."""
+        """Raises TaskKilled in a task that is being unwound; other tasks may go on."""
         kernel = self.kernel
         if kernel.current.is_killed:
             kernel.unwind(kernel.current)

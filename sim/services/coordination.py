@@ -135,7 +135,7 @@ class CoordinationService:
         return self._write(session, request.verb, call.operations)
 
     def refuse(self, request: Request, refusal: Refusal) -> Reply:
-        """Refused before anybody looks at the session, which is not kept alive by it.
+        """The refusal of a request before its session is looked at, which the request does not keep alive.
 
         What an HTTP status says of a condition or of an absent object, a ZooKeeper would say only where it is so.
         """

@@ -28,7 +28,7 @@ class Asking:
         self._runtime = runtime
 
     def answered(self, ask: Callable[[], Reply]) -> Reply:
-        """Ask until somebody answers."""
+        """Send the request until a server answers."""
         while True:
             reply = ask()
             if reply.outcome is Outcome.APPLIED:

@@ -78,8 +78,9 @@ class Membership(Listener):
                 self._runtime.sleep(100 * NS_PER_MS)
 
     def leave(self, lock: str, *, is_waiting: bool = False) -> None:
-        """This lock needs the instance no more. Whoever is the last ends its session; see `Participant.leave`.
+        """This lock no longer needs the instance.
 
+        The last lock of the instance ends its session; see `Participant.leave`.
         is_waiting: return once the instance has left; raises what was raised then.
         """
         with self._mutex:

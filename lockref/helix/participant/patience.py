@@ -39,7 +39,7 @@ class Patience:
         return self.until_ns is None or self._runtime.monotonic_ns() < self.until_ns
 
     def read(self, path: str) -> Reply:
-        """Ask until somebody answers. Raises LockLost when the session has ended."""
+        """Send the request until a server answers. Raises LockLost when the session has ended."""
         while True:
             reply = self._session.get(path)
             if reply.outcome is Outcome.APPLIED:

@@ -117,7 +117,7 @@ class Transitions:
                 self._runtime.sleep(self._session.timeout_ns // REFUSED_PAUSES)
 
     def _answered(self, states: States, message: Message) -> None:
-        """The cluster knows: whoever was granted a lock holds it from now on. Raises LockLost."""
+        """The cluster knows the new states: locks that were granted are held from now on. Raises LockLost."""
         top, replica = states.model.top, states.replicas[message.lock]
         is_granted = replica.state == top == message.target and replica.token is not None
         with self._mutex:

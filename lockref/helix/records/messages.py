@@ -40,7 +40,7 @@ class Message:
     created_zxid: int = 0
 
     def to_record(self, *, controller: str = "", controller_session: str = "", now_ms: int = 0) -> ZNRecord:
-        """As it is sent. now_ms: wall time, for people; nobody decides by it."""
+        """The message as a record. now_ms: wall time, for people; no decision reads it."""
         simple = {field: getattr(self, name) for name, field in _FIELDS.items()}
         return ZNRecord(
             self.id,

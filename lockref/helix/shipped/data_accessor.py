@@ -85,7 +85,7 @@ class DataAccessor:
         return True
 
     def _is_updated(self, path: str, updater: Updater) -> bool:
-        """One attempt. False: somebody was quicker."""
+        """Try the update once. False if another client wrote in between."""
         found = self._read(path)
         if found.missing:
             return self._create(path, updater(None).to_json())

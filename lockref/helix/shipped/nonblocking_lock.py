@@ -228,7 +228,7 @@ class NonblockingLock:
             raise HelixException(f"User {self.config.user} failed to update lock path {self.path}")
 
     def _decide(self, status: LockStatus) -> None:
-        """Wake whoever waits. The event stays set: the next waiting of this object ends at once (HJ15)."""
+        """Wake the waiting task. The event stays set: the next waiting of this object ends at once (HJ15)."""
         self.status = status
         self._decided.set()
 

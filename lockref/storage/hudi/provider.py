@@ -365,7 +365,7 @@ class StorageBasedLockProvider:
         return self._lock is not None and self._is_lock_still_valid(self._lock)
 
     def _is_lock_still_valid(self, lock: StorageLockFile) -> bool:
-        """The buffer is in the favour of whoever is in the record, the holder included (U1)."""
+        """True if the lease still stands. The buffer favours the owner in the record, the holder included (U1)."""
         if lock.data.expired:
             return False
         if self._now_ms() > lock.data.valid_until_ms + DRIFT_BUFFER_MS:

@@ -38,7 +38,10 @@ class _Part(BaseModel):
 
 
 class ProbedStore(_Part):
-    """Which store. endpoints: those that were asked. servers: by their own `Server` headers. name: of one of ours."""
+    """The store that was probed.
+
+    endpoints: those that were asked. servers: by their own `Server` headers. name: of one of ours.
+    """
 
     scheme: str
     container: str

@@ -39,7 +39,7 @@ def is_racing() -> bool:
 
 
 def wait_for_start() -> None:
-    """For a client that is about to complete a request. Returns at once where nobody races."""
+    """Wait for the start, in a client that is about to complete a request. Returns at once outside a race."""
     until = _ask.get()
     if until is not None:
         _ask.set(None)

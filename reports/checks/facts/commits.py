@@ -101,7 +101,7 @@ class Commits:
         return found
 
     def runs(self, count: int) -> Flags:
-        """Per run: somebody committed to a log."""
+        """Per run: a client committed to a log."""
         flags = np.zeros(count, dtype=np.bool_)
         flags[self.landings.run] = True
         flags[self.returns.run] = True
@@ -115,7 +115,7 @@ def is_commit(events: Events, rows: Ints) -> Flags:
 
 
 def calls_of_locks(events: Events) -> Ints:
-    """The CALL rows in which somebody asks a lock; a commit calls none."""
+    """The CALL rows of locks; a commit calls no lock."""
     calls = events.rows(Kind.CALL)
     found: Ints = calls[events.numbers("op")[calls] != Op.COMMIT]
     return found

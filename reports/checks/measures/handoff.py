@@ -1,4 +1,4 @@
-"""Hand-offs: how long it takes until somebody who waits is granted what a holder gave up.
+"""Hand-offs: the time until a waiting client is granted the lock that a holder gave up.
 
 After a release the clock starts when the release took effect and stops when a
 client that was waiting then is granted the lock. A client that was not waiting

@@ -68,7 +68,7 @@ class StruckProgram:
         self._program.kill()
 
     def succeed(self) -> None:
-        """Start another process, which is somebody else to the lock."""
+        """Start another process, which is another client to the lock."""
         if not self._was_killed:
             return
         self._was_killed = False

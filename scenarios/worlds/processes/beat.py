@@ -171,7 +171,7 @@ def _place(dump: str) -> str:
 
 
 def _is_debugged() -> bool:
-    """True while somebody steps through this process: it may stand still as long as that person likes."""
+    """True while a debugger steps through this process: it may then stand still without limit."""
     monitoring = getattr(sys, "monitoring", None)
     has_debugger = monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
     return has_debugger or sys.gettrace() is not None
@@ -194,11 +194,11 @@ def show(beat: Beat) -> None:
 
 
 def under_way(what: str) -> AbstractContextManager[None]:
-    """`Beat.under_way` of this process; nothing where nobody watches it."""
+    """`Beat.under_way` of this process; does nothing in a process that is not watched."""
     return nullcontext() if _mine is None else _mine.under_way(what)
 
 
 def beat() -> None:
-    """This process runs Python; nothing where nobody watches it."""
+    """Note that this process runs Python; does nothing in a process that is not watched."""
     if _mine is not None:
         _mine.beat()

@@ -191,7 +191,7 @@ class NodeTask:
         self._task = self._runtime.spawn(self._node.run, name=self._name)
 
     def finish(self, is_over: Callable[[], object]) -> tuple[str, ...]:
-        """Wait until the run is over, and end the program; nobody is unfinished, for a node has no last call.
+        """Wait until the run is over, and end the program. A node has no last call, so none is unfinished.
 
         is_over: returns when all clients have ended. Errors: what the program raised; BackendUnavailable where it does
         not end.

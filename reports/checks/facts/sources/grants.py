@@ -131,7 +131,7 @@ class Grants:
 
 
 def is_given(changes: Changes, first: Ints) -> Flags:
-    """Per granting change: somebody else than its owner made it, a controller or the holder before."""
+    """Per granting change: another node than its owner made it, a controller or the holder before."""
     given: Flags = (changes.source[first] == ASSIGNED) | changes.is_handed_over[first]
     return given
 

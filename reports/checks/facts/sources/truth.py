@@ -90,7 +90,7 @@ class Truth:
         return describe_change(self.events, self.changes, position)
 
     def may_hide(self, group: Ints, after: Ints, until: Ints) -> Flags:
-        """Per question: somebody unrecorded may have written the lock `group` between two of its changes.
+        """Per question: an unrecorded client may have written the lock `group` between two of its changes.
 
         after, until: positions in `changes`, the later one included; `until` -1: to the end of the run. What follows
         the last change on record cannot show a hole, so there any hole of the lock counts: a writer whom nobody
