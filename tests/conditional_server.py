@@ -154,97 +154,105 @@ class Bucket:
         self.mutex.wait_for(lambda: len(passed) == 2, MEETING_OF_KINDS_S)
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """S3's requests to the bucket of its server."""
+
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string((timestamp or time.time()) + self.server.bucket.date_offset_s)
+
+    def _intercepted(self) -> bytes | None:
+        """The body of the request; None where the answer went out already."""
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = urlsplit(self.path)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        told = self.server.bucket.intercept(Asked(self.command, parts.path, query, self.headers, body))
+        if told is None:
+            return body
+        self.server.bucket.requests.append((self.command, self.path, told.status))
+        inner = told.body
+        if told.error:
+            inner = f"<Error><Code>{told.error}</Code><Message>no</Message></Error>".encode()
+        self.send_response(told.status)
+        for name, value in told.headers.items():
+            self.send_header(name, value)
+        if told.status != 204:
+            self.send_header("Content-Length", str(len(inner)))
+        self.end_headers()
+        for place in range(len(inner)) if told.drip_s else ():
+            time.sleep(told.drip_s)
+            self.wfile.write(inner[place : place + 1])
+        if not told.drip_s:
+            self.wfile.write(inner)
+        return None
+
+    def do_POST(self) -> None:
+        if self._intercepted() is not None:
+            self._answer(501, error="NotImplemented")
+
+    def do_GET(self) -> None:
+        if self._intercepted() is None:
+            return
+        found = self.server.bucket.get(self.path)
+        if found is None:
+            self._answer(404, error="NoSuchKey")
+        else:
+            self._answer(200, etag=found[1], body=found[0])
+
+    def do_PUT(self) -> None:
+        if (body := self._intercepted()) is None:
+            return
+        if "x-amz-copy-source" in self.headers:
+            self._answer(501, error="NotImplemented")
+            return
+        status, etag = self.server.bucket.put(
+            self.path,
+            body,
+            if_match=self.headers.get("If-Match", ""),
+            if_none_match=self.headers.get("If-None-Match", ""),
+        )
+        self._answer(status, etag=etag, error={412: "PreconditionFailed", 404: "NoSuchKey"}.get(status, ""))
+
+    def do_DELETE(self) -> None:
+        if self._intercepted() is None:
+            return
+        status = self.server.bucket.delete(self.path, if_match=self.headers.get("If-Match", ""))
+        errors = {412: "PreconditionFailed", 404: "NoSuchKey", 501: "NotImplemented"}
+        self._answer(status, error=errors.get(status, ""))
+
+    def _answer(self, status: int, *, etag: str = "", error: str = "", body: bytes = b"") -> None:
+        self.server.bucket.requests.append((self.command, self.path, status))
+        if error:
+            body = f"<Error><Code>{error}</Code><Message>no</Message></Error>".encode()
+        self.send_response(status)
+        if etag:
+            self.send_header("ETag", etag)
+        if status != 204:
+            self.send_header("Content-Type", "application/xml" if error else "application/octet-stream")
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if status != 204:
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, bucket: Bucket) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.bucket = bucket
+
+
 @contextlib.contextmanager
 def serving(bucket: Bucket, *, context: ssl.SSLContext | None = None) -> Iterator[str]:
     """The URI of a store on a server with that bucket. context: for TLS."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def date_time_string(self, timestamp: float | None = None) -> str:
-            return super().date_time_string((timestamp or time.time()) + bucket.date_offset_s)
-
-        def _intercepted(self) -> bytes | None:
-            """The body of the request; None where the answer went out already."""
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            parts = urlsplit(self.path)
-            query = dict(parse_qsl(parts.query, keep_blank_values=True))
-            told = bucket.intercept(Asked(self.command, parts.path, query, self.headers, body))
-            if told is None:
-                return body
-            bucket.requests.append((self.command, self.path, told.status))
-            inner = told.body
-            if told.error:
-                inner = f"<Error><Code>{told.error}</Code><Message>no</Message></Error>".encode()
-            self.send_response(told.status)
-            for name, value in told.headers.items():
-                self.send_header(name, value)
-            if told.status != 204:
-                self.send_header("Content-Length", str(len(inner)))
-            self.end_headers()
-            for place in range(len(inner)) if told.drip_s else ():
-                time.sleep(told.drip_s)
-                self.wfile.write(inner[place : place + 1])
-            if not told.drip_s:
-                self.wfile.write(inner)
-            return None
-
-        def do_POST(self) -> None:
-            if self._intercepted() is not None:
-                self._answer(501, error="NotImplemented")
-
-        def do_GET(self) -> None:
-            if self._intercepted() is None:
-                return
-            found = bucket.get(self.path)
-            if found is None:
-                self._answer(404, error="NoSuchKey")
-            else:
-                self._answer(200, etag=found[1], body=found[0])
-
-        def do_PUT(self) -> None:
-            if (body := self._intercepted()) is None:
-                return
-            if "x-amz-copy-source" in self.headers:
-                self._answer(501, error="NotImplemented")
-                return
-            status, etag = bucket.put(
-                self.path,
-                body,
-                if_match=self.headers.get("If-Match", ""),
-                if_none_match=self.headers.get("If-None-Match", ""),
-            )
-            self._answer(status, etag=etag, error={412: "PreconditionFailed", 404: "NoSuchKey"}.get(status, ""))
-
-        def do_DELETE(self) -> None:
-            if self._intercepted() is None:
-                return
-            status = bucket.delete(self.path, if_match=self.headers.get("If-Match", ""))
-            errors = {412: "PreconditionFailed", 404: "NoSuchKey", 501: "NotImplemented"}
-            self._answer(status, error=errors.get(status, ""))
-
-        def _answer(self, status: int, *, etag: str = "", error: str = "", body: bytes = b"") -> None:
-            bucket.requests.append((self.command, self.path, status))
-            if error:
-                body = f"<Error><Code>{error}</Code><Message>no</Message></Error>".encode()
-            self.send_response(status)
-            if etag:
-                self.send_header("ETag", etag)
-            if status != 204:
-                self.send_header("Content-Type", "application/xml" if error else "application/octet-stream")
-                self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if status != 204:
-                self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None: ...
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 128
-
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with _Server(bucket) as server:
         if context is not None:
             server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

@@ -132,7 +132,6 @@ class HudiOriginal:
         typed = jpype.JClass("org.apache.hudi.common.config.TypedProperties")()
         for key, value in properties.items():
             typed.setProperty(key, str(value))
-        adapters = _adapters()
         is_virtual = now_ms is not None
         java_class = _virtual_class() if is_virtual else jpype.JClass(f"{_LOCK}.StorageBasedLockProvider").class_
         constructor = next(c for c in java_class.getDeclaredConstructors() if c.getParameterCount() == 6)
@@ -141,8 +140,8 @@ class HudiOriginal:
         arguments = [
             jpype.JString(owner_id),
             typed,
-            adapters.heartbeat_loader(heartbeat),
-            adapters.client_loader(client),
+            _heartbeat_loader(heartbeat),
+            _client_loader(client),
             logger,
             None,
         ]
@@ -153,8 +152,8 @@ class HudiOriginal:
             cause = error.getCause()
             raise _translated(cause if cause is not None else error) from error
         if now_ms is not None:
-            self._set("clock", adapters.clock(now_ms))
-            self._set("sleeper", adapters.sleeper(sleep or (lambda _seconds: False)))
+            self._set("clock", _clock(now_ms))
+            self._set("sleeper", _sleeper(sleep or (lambda _seconds: False)))
 
     def _set(self, name: str, value: object) -> None:
         self._class.getField(name).set(self._provider, value)
@@ -173,7 +172,7 @@ class HudiOriginal:
             cause = error.getCause()
             if cause is not None and cause.getClass().getSimpleName() == "PyExceptionProxy":
                 # A Python client raised: thrown once more without the wrapping, JPype restores its exception.
-                jpype.JClass("java.util.Optional").empty().orElseThrow(_adapters().supplier(lambda: cause))
+                jpype.JClass("java.util.Optional").empty().orElseThrow(_supplier(lambda: cause))
             raise _translated(cause if cause is not None else error) from error
 
     def try_lock(self) -> bool:
@@ -252,7 +251,7 @@ class HudiHeartbeatOriginal:
             executor,
             jpype.JLong(1000),
             jpype.JLong(stop_timeout_ms),
-            _adapters().supplier(lambda: jpype.JBoolean(renew())),
+            _supplier(lambda: jpype.JBoolean(renew())),
             jpype.JClass("java.util.concurrent.Semaphore")(1),
             jpype.JClass("org.slf4j.LoggerFactory").getLogger("hudi"),
         ]
@@ -338,131 +337,112 @@ def _virtual_class() -> Any:
     return made.toClass(jpype.JClass(base).class_)
 
 
-class _Adapters:
-    """Python objects behind Hudi's Java interfaces. Made once the JVM runs."""
+@cache
+def _client_class() -> Any:
+    """The class of a client of Hudi's that asks one of ours. Made once the JVM runs."""
+    jpype = _jpype()
+    override: Callable[[_Method], _Method] = jpype.JOverride
+    pair = jpype.JClass("org.apache.hudi.common.util.collection.Pair")
+    option = jpype.JClass("org.apache.hudi.common.util.Option")
+    get_result = jpype.JClass(f"{_LOCK}.models.LockGetResult")
+    upsert_result = jpype.JClass(f"{_LOCK}.models.LockUpsertResult")
 
-    def __init__(self) -> None:
-        jpype = _jpype()
-        implements = jpype.JImplements
-        override: Callable[[_Method], _Method] = jpype.JOverride
-        pair = jpype.JClass("org.apache.hudi.common.util.collection.Pair")
-        option = jpype.JClass("org.apache.hudi.common.util.Option")
-        get_result = jpype.JClass(f"{_LOCK}.models.LockGetResult")
-        upsert_result = jpype.JClass(f"{_LOCK}.models.LockUpsertResult")
-        own_heartbeat = jpype.JClass(f"{_LOCK}.models.LockProviderHeartbeatManager")
+    def optional(file: StorageLockFile | None) -> Any:
+        return option.empty() if file is None else option.of(_java_file(file))
 
-        def optional(file: StorageLockFile | None) -> Any:
-            return option.empty() if file is None else option.of(_java_file(file))
+    @jpype.JImplements(f"{_LOCK}.StorageLockClient")
+    class Client:
+        def __init__(self, client: StorageLockClient) -> None:
+            self.client = client
 
-        @implements(f"{_LOCK}.StorageLockClient")
-        class Client:
-            def __init__(self, client: StorageLockClient) -> None:
-                self.client = client
+        @override
+        def readCurrentLockFile(self) -> Any:  # noqa: N802
+            result, file = self.client.read_current_lock_file()
+            return pair.of(get_result.valueOf(LockGetResult(result).name), optional(file))
 
-            @override
-            def readCurrentLockFile(self) -> Any:  # noqa: N802
-                result, file = self.client.read_current_lock_file()
-                return pair.of(get_result.valueOf(LockGetResult(result).name), optional(file))
+        @override
+        def tryUpsertLockFile(self, new: Any, previous: Any) -> Any:  # noqa: N802
+            owner = new.getOwner()
+            data = LockFile(None if owner is None else str(owner), int(new.getValidUntil()), bool(new.isExpired()))
+            before = _lock_file(previous.get()) if previous.isPresent() else None
+            result, file = self.client.try_upsert_lock_file(data, before)
+            return pair.of(upsert_result.valueOf(LockUpsertResult(result).name), optional(file))
 
-            @override
-            def tryUpsertLockFile(self, new: Any, previous: Any) -> Any:  # noqa: N802
-                owner = new.getOwner()
-                data = LockFile(None if owner is None else str(owner), int(new.getValidUntil()), bool(new.isExpired()))
-                before = _lock_file(previous.get()) if previous.isPresent() else None
-                result, file = self.client.try_upsert_lock_file(data, before)
-                return pair.of(upsert_result.valueOf(LockUpsertResult(result).name), optional(file))
+        @override
+        def readObject(self, path: Any, check_exists_first: Any) -> Any:  # noqa: N802
+            text = self.client.read_object(str(path), bool(check_exists_first))
+            return option.empty() if text is None else option.of(jpype.JString(text))
 
-            @override
-            def readObject(self, path: Any, check_exists_first: Any) -> Any:  # noqa: N802
-                text = self.client.read_object(str(path), bool(check_exists_first))
-                return option.empty() if text is None else option.of(jpype.JString(text))
+        @override
+        def writeObject(self, path: Any, content: Any) -> Any:  # noqa: N802
+            return self.client.write_object(str(path), str(content))
 
-            @override
-            def writeObject(self, path: Any, content: Any) -> Any:  # noqa: N802
-                return self.client.write_object(str(path), str(content))
+        @override
+        def close(self) -> None:
+            self.client.close()
 
-            @override
-            def close(self) -> None:
-                self.client.close()
-
-        @implements(f"{_LOCK}.models.HeartbeatManager")
-        class Heartbeat:
-            def __init__(self, manager: HeartbeatManager) -> None:
-                self.manager = manager
-
-            @override
-            def startHeartbeatForThread(self, thread: Any) -> Any:  # noqa: N802
-                return self.manager.start_heartbeat_for_thread(thread)
-
-            @override
-            def stopHeartbeat(self, may_interrupt: Any) -> Any:  # noqa: N802
-                return self.manager.stop_heartbeat(bool(may_interrupt))
-
-            @override
-            def hasActiveHeartbeat(self) -> Any:  # noqa: N802
-                return self.manager.has_active_heartbeat()
-
-            @override
-            def close(self) -> None:
-                self.manager.close()
-
-        @implements("org.apache.hudi.common.util.Functions$Function3")
-        class Loader:
-            def __init__(self, load: Callable[[Any, Any, Any], Any]) -> None:
-                self.load = load
-
-            @override
-            def apply(self, first: Any, second: Any, third: Any) -> Any:
-                return self.load(first, second, third)
-
-        @implements("java.util.function.LongSupplier")
-        class Clock:
-            def __init__(self, now_ms: Callable[[], int]) -> None:
-                self.now_ms = now_ms
-
-            @override
-            def getAsLong(self) -> int:  # noqa: N802
-                return self.now_ms()
-
-        @implements("java.util.function.LongPredicate")
-        class Sleeper:
-            def __init__(self, sleep: Callable[[int], bool]) -> None:
-                self.sleep = sleep
-
-            @override
-            def test(self, seconds: Any) -> bool:
-                return self.sleep(int(seconds))
-
-        @implements("java.util.function.Supplier")
-        class Supplier:
-            def __init__(self, supply: Callable[[], Any]) -> None:
-                self.supply = supply
-
-            @override
-            def get(self) -> Any:
-                return self.supply()
-
-        self.supplier = Supplier
-        self._loader = Loader
-        self._client = Client
-        self._heartbeat = Heartbeat
-        self._own_heartbeat = own_heartbeat
-        self.clock = Clock
-        self.sleeper = Sleeper
-
-    def client_loader(self, client: StorageLockClient) -> Any:
-        return self._loader(lambda _owner, _path, _properties: self._client(client))
-
-    def heartbeat_loader(self, load: Callable[[str, int, Callable[[], bool]], HeartbeatManager] | None) -> Any:
-        if load is None:
-            return self._loader(self._own_heartbeat)
-        return self._loader(
-            lambda owner, interval_ms, renew: self._heartbeat(
-                load(str(owner), int(interval_ms) * 1_000_000, lambda: bool(renew.get()))
-            )
-        )
+    return Client
 
 
 @cache
-def _adapters() -> _Adapters:
-    return _Adapters()
+def _heartbeat_class() -> Any:
+    """The class of a heartbeat manager of Hudi's that asks one of ours. Made once the JVM runs."""
+    jpype = _jpype()
+    override: Callable[[_Method], _Method] = jpype.JOverride
+
+    @jpype.JImplements(f"{_LOCK}.models.HeartbeatManager")
+    class Heartbeat:
+        def __init__(self, manager: HeartbeatManager) -> None:
+            self.manager = manager
+
+        @override
+        def startHeartbeatForThread(self, thread: Any) -> Any:  # noqa: N802
+            return self.manager.start_heartbeat_for_thread(thread)
+
+        @override
+        def stopHeartbeat(self, may_interrupt: Any) -> Any:  # noqa: N802
+            return self.manager.stop_heartbeat(bool(may_interrupt))
+
+        @override
+        def hasActiveHeartbeat(self) -> Any:  # noqa: N802
+            return self.manager.has_active_heartbeat()
+
+        @override
+        def close(self) -> None:
+            self.manager.close()
+
+    return Heartbeat
+
+
+def _client_loader(client: StorageLockClient) -> Any:
+    make = _client_class()
+    return _loader(lambda _owner, _path, _properties: make(client))
+
+
+def _heartbeat_loader(load: Callable[[str, int, Callable[[], bool]], HeartbeatManager] | None) -> Any:
+    """Hudi's own heartbeat manager where `load` is None."""
+    if load is None:
+        return _loader(_jpype().JClass(f"{_LOCK}.models.LockProviderHeartbeatManager"))
+    make = _heartbeat_class()
+    return _loader(
+        lambda owner, interval_ms, renew: make(
+            load(str(owner), int(interval_ms) * 1_000_000, lambda: bool(renew.get()))
+        )
+    )
+
+
+def _loader(load: Callable[[Any, Any, Any], Any]) -> Any:
+    return _jpype().JProxy("org.apache.hudi.common.util.Functions$Function3", dict={"apply": load})
+
+
+def _supplier(supply: Callable[[], Any]) -> Any:
+    return _jpype().JProxy("java.util.function.Supplier", dict={"get": supply})
+
+
+def _clock(now_ms: Callable[[], int]) -> Any:
+    return _jpype().JProxy("java.util.function.LongSupplier", dict={"getAsLong": now_ms})
+
+
+def _sleeper(sleep: Callable[[int], bool]) -> Any:
+    """sleep: see `HudiOriginal`."""
+    return _jpype().JProxy("java.util.function.LongPredicate", dict={"test": lambda seconds: sleep(int(seconds))})

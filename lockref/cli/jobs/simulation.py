@@ -79,15 +79,21 @@ def simulate(
             "demands": list(demands),
         }
     )
-    errors: dict[str, LockrefError] = {}
-    all_results: list[Results] = []
     with _folder(about, resume=resume, console=console) as folder:
         parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
         misfits = _misfits(loaded, spec)
         skipped = {loaded[name].name: reason for name, reason in misfits.items() if not is_own_file(name)}
         if not take_all:
             _say_skipped(console, skipped, spec)
-        errors |= _refused(console, loaded, misfits, spec)
+        accounts = _Accounts(
+            console,
+            about=about,
+            allowed=allowed,
+            are_several=len(loaded) > 1,
+            budget=ShrinkBudget(shrink_for),
+            is_verbose=is_verbose,
+            errors=_refused(console, loaded, misfits, spec),
+        )
         campaigns = {
             name: Campaign(
                 scenario=scenario,
@@ -100,8 +106,6 @@ def simulate(
             for name, scenario in loaded.items()
             if name not in misfits
         }
-        budget = ShrinkBudget(shrink_for)
-        groups = FailureGroups()
         running = run_campaigns(
             list(campaigns.values()),
             processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
@@ -110,52 +114,100 @@ def simulate(
         )
         with closing(running) as finished:
             for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
-                if result.error is not None:
-                    # A lock that fails in one scenario may still break its word in the next one.
-                    errors[result.scenario] = result.error
-                    if len(loaded) > 1:
-                        _say_error(console, result.scenario, result.error)
-                    continue
-                all_results.append(
-                    _account(
-                        console,
-                        campaign,
-                        result,
-                        name,
-                        parts[name],
-                        about,
-                        allowed,
-                        budget,
-                        groups,
-                        is_verbose=is_verbose,
-                    )
-                )
+                results = accounts.take(campaign, result, source=name, part=parts[name])
                 # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
-                if result.is_interrupted or interrupts.was_heard():
-                    folder.describe(verdict=all_results[-1].verdict)
+                if results is not None and (result.is_interrupted or interrupts.was_heard()):
+                    folder.describe(verdict=results.verdict)
                     _say_interrupted(console, folder)
                     raise KeyboardInterrupt
-        for line in groups.lines():
-            console.say(line)
-        if take_all and show_skipped:
-            _say_skipped(console, skipped, spec)
-        elif take_all and skipped:
-            reasons = counted(len(set(skipped.values())), "reason")
-            console.say(
-                f"NOT APPLICABLE {counted(len(skipped), 'scenario')} under {printable(spec.name)}, for {reasons}: "
-                "--show-skipped tells each"
-            )
-        code = conclude(
-            console,
-            folder,
-            all_results,
-            allowed=allowed,
-            failed=next(iter(errors.values()), None),
-            skipped=skipped,
-            errors={name: str(error) for name, error in errors.items()},
-        )
+        accounts.say_groups()
+        if take_all:
+            _say_skipped_by_catalogue(console, skipped, spec, is_each_told=show_skipped)
+        code = accounts.conclude(folder, skipped)
         remove_chunks(folder.path)
         return code
+
+
+class _Accounts:
+    """The account of each campaign of one command, or the error that ended it. results, errors: those so far."""
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        about: Mapping[str, object],
+        allowed: Sequence[int],
+        are_several: bool,
+        budget: ShrinkBudget,
+        is_verbose: bool,
+        errors: Mapping[str, LockrefError],
+    ) -> None:
+        self._console = console
+        self._about = about
+        self._allowed = allowed
+        self._are_several = are_several
+        self._budget = budget
+        self._is_verbose = is_verbose
+        self._groups = FailureGroups()
+        self.results: list[Results] = []
+        self.errors = dict(errors)
+
+    def take(self, campaign: Campaign, result: CampaignResult, *, source: str, part: RunFolder) -> Results | None:
+        """Say and keep what came of a campaign; None where an error ended it. source: how the user named the scenario.
+
+        part: the folder of its account.
+        """
+        if result.error is not None:
+            # A lock that fails in one scenario may still break its word in the next one.
+            self.errors[result.scenario] = result.error
+            if self._are_several:
+                _say_error(self._console, result.scenario, result.error)
+            return None
+        store = FailureStore(
+            campaign.scenario,
+            campaign.spec,
+            source=source,
+            is_in_a_hurry=result.is_interrupted or interrupts.was_heard(),
+            budget=self._budget,
+            groups=self._groups,
+            on_progress=self._console.progress,
+        )
+        results = write_account(
+            result, part, about=self._about, allowed=self._allowed, failures=store, notices=_notices(campaign, result)
+        )
+        repeats = {} if self._is_verbose else self._groups.repeats(results.failures, blocks_max=BLOCKS_MAX)
+        say_results(self._console, results, repeats=repeats)
+        self.results.append(results)
+        return results
+
+    def say_groups(self) -> None:
+        """Tell the failures of one kind that several scenarios have shown."""
+        for line in self._groups.lines():
+            self._console.say(line)
+
+    def conclude(self, folder: RunFolder, skipped: Mapping[str, str]) -> int:
+        """End the command; its exit code. skipped: scenarios that do not apply to the lock, with the reason."""
+        return conclude(
+            self._console,
+            folder,
+            self.results,
+            allowed=self._allowed,
+            failed=next(iter(self.errors.values()), None),
+            skipped=skipped,
+            errors={name: str(error) for name, error in self.errors.items()},
+        )
+
+
+def _notices(campaign: Campaign, result: CampaignResult) -> list[str]:
+    """Clauses that were judged here, and that `--all` would demand of no lock of this kind."""
+    scenario, stands_on = campaign.scenario, campaign.spec.stands_on
+    not_kept = scenario.not_demanded(stands_on) & result.summary.judged
+    if not not_kept - campaign.not_demanded:
+        return []
+    return [
+        f"the {scenario.reference_of(stands_on)} lock is not known to keep {', '.join(sorted(not_kept))} here; "
+        f"--all does not demand it of any lock of this kind{scenario.why_reference(stands_on)}"
+    ]
 
 
 def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
@@ -179,6 +231,20 @@ def _say_skipped(console: Console, skipped: Mapping[str, str], spec: ProviderSpe
     """Tell each scenario of the catalogue that does not apply to the lock, with the reason. None is a failure."""
     for name, reason in skipped.items():
         console.say(f"NOT APPLICABLE {name} under {printable(spec.name)}: {printable(reason)}")
+
+
+def _say_skipped_by_catalogue(
+    console: Console, skipped: Mapping[str, str], spec: ProviderSpec, *, is_each_told: bool
+) -> None:
+    """As `_say_skipped`, or their number alone: the whole catalogue has many for other locks."""
+    if is_each_told:
+        _say_skipped(console, skipped, spec)
+    elif skipped:
+        reasons = counted(len(set(skipped.values())), "reason")
+        console.say(
+            f"NOT APPLICABLE {counted(len(skipped), 'scenario')} under {printable(spec.name)}, for {reasons}: "
+            "--show-skipped tells each"
+        )
 
 
 def _refused(
@@ -223,42 +289,3 @@ def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> R
     elif resume:
         console.step("no unfinished run of this command has a finished piece: starting at the first seed")
     return begin_run("sim", about)
-
-
-def _account(
-    console: Console,
-    campaign: Campaign,
-    result: CampaignResult,
-    source: str,
-    part: RunFolder,
-    about: Mapping[str, object],
-    allowed: Sequence[int],
-    budget: ShrinkBudget,
-    groups: FailureGroups,
-    *,
-    is_verbose: bool,
-) -> Results:
-    """Store the failures, write the folder and say the verdict. source: how the user named the scenario."""
-    scenario = campaign.scenario
-    hurry = result.is_interrupted or interrupts.was_heard()
-    store = FailureStore(
-        scenario,
-        campaign.spec,
-        source=source,
-        is_in_a_hurry=hurry,
-        budget=budget,
-        groups=groups,
-        on_progress=console.progress,
-    )
-    stands_on = campaign.spec.stands_on
-    not_kept = scenario.not_demanded(stands_on) & result.summary.judged
-    notices = []
-    if not_kept - campaign.not_demanded:
-        notices.append(
-            f"the {scenario.reference_of(stands_on)} lock is not known to keep {', '.join(sorted(not_kept))} here; "
-            f"--all does not demand it of any lock of this kind{scenario.why_reference(stands_on)}"
-        )
-    results = write_account(result, part, about=about, allowed=allowed, failures=store, notices=notices)
-    repeats = {} if is_verbose else groups.repeats(results.failures, blocks_max=BLOCKS_MAX)
-    say_results(console, results, repeats=repeats)
-    return results
