@@ -7,8 +7,9 @@ them decides by a duration, except that "still blocked" needs a patience.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,6 +57,23 @@ def committed(peer: Peer, *labels: str, timeout_s: float = ANSWER_S) -> list[dic
     """Let it append these, and wait for what it says of each."""
     peer.ask(append=labels)
     return [peer.answer(timeout_s) for _ in labels]
+
+
+def committed_beside(run: Experiment, peers: Sequence[Peer], work: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Let the peers append while two threads of ours work. Returns what the peers say of each append.
+
+    The first peer makes the table before. work: what a thread does, by its name.
+    """
+    answers = committed(peers[0], "first")
+    threads = [threading.Thread(target=work, args=(f"ours{number}",), daemon=True) for number in range(2)]
+    for peer in peers:
+        peer.ask(append=[f"{peer.name}-{number}" for number in range(run.appends)])
+    for thread in threads:
+        thread.start()
+    answers += [peer.answer(ANSWER_S + run.patience_s) for peer in peers for _ in range(run.appends)]
+    for thread in threads:
+        thread.join(ANSWER_S + run.patience_s)
+    return answers
 
 
 def await_strike(proxy: FaultProxy, timeout_s: float = ANSWER_S) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from scenarios.workloads.delta.log_rows import COMPLETE, EXPIRE_TIME, FILE_NAME,
 from scenarios.workloads.delta.protocols import commit_by, help_each_other
 from scenarios.workloads.delta.writer import CommitAnswer, Writer
 from sim.faults.network import LoseRequest
-from tests.evidence.delta.findings import ANSWER_S, COPY, Experiment, await_strike, committed
+from tests.evidence.delta.findings import ANSWER_S, COPY, Experiment, await_strike, committed, committed_beside
 from tests.evidence.delta.lake import LOG_STORE, add_action
 
 LOG_STORE_RELEASE: Final = "1.2.1"
@@ -145,15 +144,7 @@ def contend(run: Experiment) -> bool:
 
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(_theirs(run, table, f"peer{number}")) for number in range(2)]
-        answers = committed(peers[0], "first")
-        threads = [threading.Thread(target=work, args=(f"ours{number}",), daemon=True) for number in range(2)]
-        for peer in peers:
-            peer.ask(append=[f"{peer.name}-{number}" for number in range(run.appends)])
-        for thread in threads:
-            thread.start()
-        answers += [peer.answer(ANSWER_S + run.patience_s) for peer in peers for _ in range(run.appends)]
-        for thread in threads:
-            thread.join(ANSWER_S + run.patience_s)
+        answers = committed_beside(run, peers, work)
     log = run.lake.log(table)
     theirs = [answer["label"] for answer in answers if "acknowledged" in answer]
     wrong = [label for label in theirs + done if log.times(label) != 1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -14,7 +13,16 @@ from lockref.delta.record import DATA
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.table import VERSION, Item
 from sim.faults.network import Delay
-from tests.evidence.delta.findings import ANSWER_S, COPY, HOUR_NS, Experiment, await_strike, committed, killed_holder
+from tests.evidence.delta.findings import (
+    ANSWER_S,
+    COPY,
+    HOUR_NS,
+    Experiment,
+    await_strike,
+    committed,
+    committed_beside,
+    killed_holder,
+)
 from tests.evidence.delta.lake import Lake
 
 
@@ -146,15 +154,7 @@ def contend(run: Experiment, *originals: str) -> bool:
             stack.enter_context(run.locking(original, table, key, f"peer{number}"))
             for number, original in enumerate(originals)
         ]
-        answers = committed(peers[0], "first")
-        threads = [threading.Thread(target=ours, args=(f"ours{number}",), daemon=True) for number in range(2)]
-        for peer in peers:
-            peer.ask(append=[f"{peer.name}-{number}" for number in range(run.appends)])
-        for thread in threads:
-            thread.start()
-        answers += [peer.answer(ANSWER_S + run.patience_s) for peer in peers for _ in range(run.appends)]
-        for thread in threads:
-            thread.join(ANSWER_S + run.patience_s)
+        answers = committed_beside(run, peers, ours)
     theirs = [answer["label"] for answer in answers if "acknowledged" in answer]
     log = run.lake.log(table)
     wrong = [label for label in theirs + done if log.times(label) != 1]
