@@ -6,6 +6,7 @@ The SDK's own retries and redirects are off: a request sent again turns a landed
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from typing import Any, Final
 
@@ -22,6 +23,10 @@ from lockref.stores.endpoints import is_loopback, split_timeout_s
 
 NO_ANSWER: Final = (AzureError, HTTPError)
 """A refusal, or no answer, or none that was understood."""
+
+# The SDK warns of each broken reply. In a process without handlers Python prints that, on standard error and without a
+# word of what was asked; a store says so in its reply's reason. A program's own handlers hear the SDK as before.
+logging.getLogger("azure").addHandler(logging.NullHandler())
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Larger ones would go up in several requests, of which the last alone has the condition."""

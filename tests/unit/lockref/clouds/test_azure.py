@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import types
 from typing import ClassVar
@@ -478,3 +479,17 @@ def test_a_create_and_a_write_of_anything_need_no_object(store, monkeypatch):
     store.put("k", b"x")
     store.put_if_version("k", b"x", Version('"1"'))
     assert asked == [False, False, True]
+
+
+OVER_A_BROKEN_REPLY = """
+import logging
+from lockref.clouds.azure import sdk
+
+logging.getLogger("azure.core.pipeline.transport._requests_basic").warning("Incomplete download.")
+"""
+
+
+def test_the_sdk_prints_nothing_of_its_own():
+    """A process without handlers gets the words of a store's reply, and no line of the SDK's beside them."""
+    done = subprocess.run([sys.executable, "-c", OVER_A_BROKEN_REPLY], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
