@@ -47,7 +47,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """A foreign text, quoted in an error about it: at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -144,11 +144,11 @@ def _admit(uri: str, admission: Admission, *, below: str, request_timeout_ns: in
     Two threads may both be the first to ask: that costs some requests, and changes no answer.
     """
     if admission.fingerprint is not None:
-        admission.measured(uri)
+        admission.measure(uri)
         return
     if admission.allows_unsafe:
         return
     store = tuple(parse_store_uri(uri).store().values())
     if store not in _kept:
-        admission.measured(uri, tolerated=_NOT_NEEDED, below=below, request_timeout_ns=request_timeout_ns)
+        admission.measure(uri, tolerated=_NOT_NEEDED, below=below, request_timeout_ns=request_timeout_ns)
         _kept.add(store)

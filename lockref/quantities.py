@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from lockref.errors import shown
+from lockref.errors import quote
 
 NS_PER_UNIT = {
     "ns": 1,
@@ -29,11 +29,11 @@ def split_quantity(text: object, expected: str) -> tuple[Decimal, str]:
     """A quantity as its number and its unit, which may be "". Raises ValueError that names what was expected."""
     match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) and len(text) <= 64 else None
     if match is None:
-        raise ValueError(f"is {shown(text)}; expected {expected}")
+        raise ValueError(f"is {quote(text)}; expected {expected}")
     try:
         return Decimal(match[1]), match[2]
     except InvalidOperation as error:
-        raise ValueError(f"is {shown(text)}; expected {expected}") from error
+        raise ValueError(f"is {quote(text)}; expected {expected}") from error
 
 
 def duration_ns(text: object) -> int:
@@ -45,10 +45,10 @@ def duration_ns(text: object) -> int:
         if number == 0 and not unit:
             return 0
         known = ", ".join(NS_PER_UNIT)
-        raise ValueError(f"is {shown(text)}, {f'with unit {unit!r}' if unit else 'without a unit'}; expected {known}")
+        raise ValueError(f"is {quote(text)}, {f'with unit {unit!r}' if unit else 'without a unit'}; expected {known}")
     exact = number * NS_PER_UNIT[unit]
     if abs(exact) > DURATION_NS_MAX:
-        raise ValueError(f"is {shown(text)}; durations above a year are refused")
+        raise ValueError(f"is {quote(text)}; durations above a year are refused")
     if exact != int(exact):
-        raise ValueError(f"is {shown(text)}; finer than a nanosecond")
+        raise ValueError(f"is {quote(text)}; finer than a nanosecond")
     return int(exact)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
-from lockref.errors import shown
+from lockref.errors import quote
 
 LEVELS_MAX: Final = 128
 """The deepest nesting that is read. Nothing that lockref, Hudi, Delta or Helix writes has more than 10 levels."""
@@ -77,7 +77,7 @@ def read_object(text: str | bytes, *, unique_names: bool = False) -> dict[str, A
     """The same for a text that must be one JSON object. Raises NotJson."""
     value = read_json(text, unique_names=unique_names)
     if not isinstance(value, dict):
-        raise NotJson(f"no JSON object, but {shown(value)}")
+        raise NotJson(f"no JSON object, but {quote(value)}")
     return value
 
 
@@ -105,7 +105,7 @@ def is_whole(value: object, *, least: int = -(2**63), most: int = 2**63 - 1) -> 
 def whole_number(value: object, *, least: int, most: int) -> int:
     """A number of a JSON document that must be a whole one in this range. Raises ValueError, also for true and 1.0."""
     if not is_whole(value, least=least, most=most):
-        raise ValueError(f"{shown(value)} is no whole number from {least} to {most}")
+        raise ValueError(f"{quote(value)} is no whole number from {least} to {most}")
     return value
 
 
@@ -134,7 +134,7 @@ def _expect_characters(value: object) -> None:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise NotJson(f"the number {shown(text)} is too large")
+        raise NotJson(f"the number {quote(text)} is too large")
     return number
 
 
@@ -146,7 +146,7 @@ def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise NotJson(f"the name {shown(next(name for name in names if names.count(name) > 1))} stands twice")
+        raise NotJson(f"the name {quote(next(name for name in names if names.count(name) > 1))} stands twice")
     return found
 
 

@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lockref.errors import HistoryUnreadable, NothingRecorded, shown
+from lockref.errors import HistoryUnreadable, NothingRecorded, quote
 from lockref.history import FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
 from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
 from lockref.strict_json import NotJson, read_json
@@ -481,7 +481,7 @@ def _expect_sane(path: Path, row: dict[str, Any]) -> None:
     for name in ("must_happen", "claims", "thresholds", "tasks_left"):
         words = row.get(name)
         if words is not None and not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
-            raise HistoryUnreadable(f"{path}: run {row.get('run')}: {name} is {shown(words)}; expected a list of words")
+            raise HistoryUnreadable(f"{path}: run {row.get('run')}: {name} is {quote(words)}; expected a list of words")
     for text in row.get("thresholds") or ():
         try:
             parse_threshold(text)

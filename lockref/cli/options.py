@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lockref.errors import shown
+from lockref.errors import quote
 from lockref.grammar import decimal
 from lockref.quantities import NS_PER_UNIT, duration_ns
 
@@ -161,7 +161,7 @@ class Processes(click.ParamType[Any]):
             return None
         number = decimal(text)
         if number is None or not 1 <= number <= 256:
-            self.fail(f"{shown(text)}; expected auto or 1 to 256", param, ctx)
+            self.fail(f"{quote(text)}; expected auto or 1 to 256", param, ctx)
         return number
 
 

@@ -13,10 +13,10 @@ from lockref.cli.options import AS_JSON
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
     """List the locks that are known by name; any other is named as module:Class or file.py:Class."""
-    from lockref.lab.loading import described, registered
+    from lockref.lab.loading import description_of, registered
 
     console = Console(ctx.obj, as_json=as_json)
-    rows = [described(name, home) for name, home in sorted(registered().items())]
+    rows = [description_of(name, home) for name, home in sorted(registered().items())]
     if as_json:
         console.document({"providers": rows})
         return

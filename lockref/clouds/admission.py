@@ -50,7 +50,7 @@ class Admission:
 
         return cls(fingerprint=fingerprint.load(path), path=path, allows_unsafe=allows_unsafe)
 
-    def measured(
+    def measure(
         self,
         uri: str,
         *,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from lockref.errors import ConfigError, did_you_mean, shown
+from lockref.errors import ConfigError, did_you_mean, quote
 from lockref.grammar import decimal
 from lockref.locks.values import LeaseTerms
 from lockref.provider import LockSettings
@@ -165,5 +165,5 @@ def _whole(properties: Mapping[str, object], name: str, default: int, low: int, 
     value = properties.get(name, default)
     found = None if isinstance(value, bool) else decimal(str(value).strip())
     if found is None or not low <= found <= high:
-        raise ConfigError(f"{name} is {shown(value)}; expected a whole number from {low} to {high}")
+        raise ConfigError(f"{name} is {quote(value)}; expected a whole number from {low} to {high}")
     return found

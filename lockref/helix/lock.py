@@ -26,7 +26,7 @@ from lockref.errors import (
     LockNotHeld,
     LockTimeout,
     ReleaseFailed,
-    shown,
+    quote,
 )
 from lockref.grammar import decimal
 from lockref.helix.cluster.configured import creates
@@ -388,5 +388,5 @@ def _whole(options: Mapping[str, str], name: str, default: int, unit: str) -> in
     text = options.get(name, str(default))
     found = decimal(text)
     if found is None:
-        raise ConfigError(f"option {name} is {shown(text)}; expected {unit}, such as {default}")
+        raise ConfigError(f"option {name} is {quote(text)}; expected {unit}, such as {default}")
     return found

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 
 from lockref.errors import ConfigError
 from lockref.provider import Grant, LockView, RecordDecoder, RecordView, StateDecoder
-from lockref.stores.arguments import is_text, shown
+from lockref.stores.arguments import is_text, quote
 
 _LONG_MAX = 2**63 - 1
 
 
 def _complaint(what: str, owner: object, **numbers: object) -> str | None:
     if not is_text(owner):
-        return f"{what}.owner is {shown(owner)}, expected Unicode text"
+        return f"{what}.owner is {quote(owner)}, expected Unicode text"
     for name, value in numbers.items():
         if value is not None and not (isinstance(value, int) and -_LONG_MAX <= value <= _LONG_MAX):
-            return f"{what}.{name} is {shown(value)}, expected a whole number of 64 bits or None"
+            return f"{what}.{name} is {quote(value)}, expected a whole number of 64 bits or None"
     return None
 
 
@@ -54,11 +54,11 @@ def checked_grant(grant: object) -> Grant:
         return Grant(owner="")
     if not isinstance(grant, Grant):
         raise ConfigError(
-            f"the lock's grant is {shown(grant)} ({type(grant).__name__}), expected a lockref.Grant or None"
+            f"the lock's grant is {quote(grant)} ({type(grant).__name__}), expected a lockref.Grant or None"
         )
     complaint = _complaint("grant", grant.owner, token=grant.token)
     if complaint is None and grant.version is not None and not is_text(grant.version):
-        complaint = f"grant.version is {shown(grant.version)}, expected the version of a reply, or None"
+        complaint = f"grant.version is {quote(grant.version)}, expected the version of a reply, or None"
     if complaint is not None:
         raise ConfigError(f"the lock's {complaint}")
     return grant
@@ -100,7 +100,7 @@ class CheckedDecoder:
             raise _raised(self.name, "decode_record", error, "None", body) from error
         if view is not None and not isinstance(view, RecordView):
             raise ConfigError(
-                f"provider {self.name!r}: decode_record answered {shown(view)} ({type(view).__name__}), "
+                f"provider {self.name!r}: decode_record answered {quote(view)} ({type(view).__name__}), "
                 "expected a lockref.RecordView or None"
             )
         if view is not None:
@@ -123,20 +123,20 @@ class CheckedStateDecoder:
         except Exception as error:  # A stranger's code may raise anything.
             raise _raised(self.name, "decode_state", error, "nothing, ()", body) from error
         if not isinstance(found, Sequence) or isinstance(found, str | bytes):
-            raise self._broken(f"answered {shown(found)} ({type(found).__name__}), expected a list of lockref.LockView")
+            raise self._broken(f"answered {quote(found)} ({type(found).__name__}), expected a list of lockref.LockView")
         views = tuple(found)
         for view in views:
             if not isinstance(view, LockView):
-                raise self._broken(f"answered {shown(view)} ({type(view).__name__}) in its list, expected a LockView")
+                raise self._broken(f"answered {quote(view)} ({type(view).__name__}) in its list, expected a LockView")
             numbers = {"token": view.token, "valid_until_ns": view.valid_until_ns, "duration_ns": view.duration_ns}
             complaint = _complaint("view", view.owner, **numbers)
             if complaint is None and not is_text(view.lock):
-                complaint = f"view.lock is {shown(view.lock)}, expected Unicode text"
+                complaint = f"view.lock is {quote(view.lock)}, expected Unicode text"
             if complaint is not None:
                 raise self._broken(f"answered a view whose {complaint}")
         names = [view.lock for view in views]
         if len(set(names)) != len(names):
-            raise self._broken(f"answered two views of one lock: {shown(sorted(names))}")
+            raise self._broken(f"answered two views of one lock: {quote(sorted(names))}")
         return views
 
     def _broken(self, complaint: str) -> ConfigError:
@@ -146,5 +146,5 @@ class CheckedStateDecoder:
 def _raised(name: str, decoder: str, error: Exception, nothing: str, body: bytes) -> ConfigError:
     return ConfigError(
         f"provider {name!r}: {decoder} raised {type(error).__name__}: {error}; "
-        f"it answers {nothing} for what is no record, here {shown(body)}"
+        f"it answers {nothing} for what is no record, here {quote(body)}"
     )

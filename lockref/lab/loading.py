@@ -40,7 +40,7 @@ from types import ModuleType
 from typing import Any
 
 from lockref.claims import refusal
-from lockref.errors import ConfigError, did_you_mean, shown
+from lockref.errors import ConfigError, did_you_mean, quote
 from lockref.foreign_modules import StuckImport, importable, module_from_file
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord
 from lockref.provider import (
@@ -168,7 +168,7 @@ def is_installed_code(reference: str) -> bool:
     return "/" not in source and not source.endswith(".py") and source.partition(".")[0] in _OWN_PACKAGES
 
 
-def described(name: str, home: str) -> dict[str, str]:
+def description_of(name: str, home: str) -> dict[str, str]:
     """The description of one of `registered` in a listing: its claims and worlds, or the error if it does not load."""
     row = {"name": name, "class": home, "origin": "built in" if name in BUILT_IN else "entry point"}
     try:
@@ -340,7 +340,7 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
     if not isinstance(stands_on, str) or stands_on not in SERVICES:
         near = did_you_mean(stands_on, SERVICES) if isinstance(stands_on, str) else ""
         raise ConfigError(
-            f"provider {name!r}: stands_on is {shown(stands_on)}; expected one of {', '.join(SERVICES)}.{near}"
+            f"provider {name!r}: stands_on is {quote(stands_on)}; expected one of {', '.join(SERVICES)}.{near}"
         )
     companion = getattr(made, "companion", None)
     if companion is not None and not (isinstance(companion, str) and ":" in companion):

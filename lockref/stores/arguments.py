@@ -22,7 +22,7 @@ def is_text(value: object) -> bool:
     return True
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """The value for a message, in at most 60 characters."""
     text = ascii(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -34,7 +34,7 @@ def require_key(call: str, key: object) -> None:
         # What nearly every key is.
         return
     if not is_text(key) or not key:
-        raise ConfigError(f"the lock's {call} was given the key {shown(key)}, expected text that is not empty")
+        raise ConfigError(f"the lock's {call} was given the key {quote(key)}, expected text that is not empty")
 
 
 def require_write(call: str, key: object, body: object, version: object = "-") -> None:
@@ -45,7 +45,7 @@ def require_write(call: str, key: object, body: object, version: object = "-") -
     """
     require_key(call, key)
     if not isinstance(body, bytes):
-        raise ConfigError(f"the lock's {call} was given the body {shown(body)} ({type(body).__name__}), expected bytes")
+        raise ConfigError(f"the lock's {call} was given the body {quote(body)} ({type(body).__name__}), expected bytes")
     require_version(call, version)
 
 
@@ -55,4 +55,4 @@ def require_version(call: str, version: object) -> None:
         # What nearly every version is.
         return
     if not is_text(version) or not version or version == IF_ABSENT:
-        raise ConfigError(f"the lock's {call} was given the version {shown(version)}, expected the version of a reply")
+        raise ConfigError(f"the lock's {call} was given the version {quote(version)}, expected the version of a reply")

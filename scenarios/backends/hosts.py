@@ -94,7 +94,7 @@ def _measured_table(name_or_uri: str, via: str, admission: Admission) -> Iterato
 
 def _measured(running: RunningBackend, admission: Admission) -> RunningBackend:
     defects = find_backend(running.name).known_defects if running.name in BACKENDS else frozenset[str]()
-    measured, notices = admission.measured(running.uri, tolerated=defects)
+    measured, notices = admission.measure(running.uri, tolerated=defects)
     return replace(running, measured=measured, notices=notices)
 
 

@@ -28,7 +28,7 @@ from annotated_types import Ge, Le
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from lockref.errors import shown
+from lockref.errors import quote
 from scenarios.definition.units import Count, DrawnNumber, Duration, Probability, Rate, Shift
 from sim.faults.fault import Fault, RequestFault, Trigger
 from sim.faults.plan import FAULT_TYPES
@@ -182,9 +182,9 @@ def _bounded(written: Any, declared: FieldInfo) -> Any:
     def check(value: object) -> object:
         if isinstance(value, DrawnNumber):
             if least is not None and value.least < least:
-                raise ValueError(f"is {shown(value.text)}; expected at least {least}{unit}")
+                raise ValueError(f"is {quote(value.text)}; expected at least {least}{unit}")
             if most is not None and value.most > most:
-                raise ValueError(f"is {shown(value.text)}; expected at most {most}{unit}")
+                raise ValueError(f"is {quote(value.text)}; expected at most {most}{unit}")
         return value
 
     return Annotated[written, AfterValidator(check)]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lockref.errors import ConfigError, Location, did_you_mean, shown
+from lockref.errors import ConfigError, Location, did_you_mean, quote
 from lockref.located_yaml import KeyPath, Places, at, parse, read_text
 from reports.checks.spec import CLAUSES
 from scenarios.definition.contradictions import contradictions
@@ -157,10 +157,10 @@ def _complaint(error: ErrorDetails, value: Any, places: Places) -> tuple[Locatio
         message = str(context["error"])
     elif kind == "literal_error":
         near = did_you_mean(str(given), re.findall(r"'([^']*)'", str(context["expected"])))
-        message = f"is {shown(given)}; expected {context['expected']}.{near}"
+        message = f"is {quote(given)}; expected {context['expected']}.{near}"
     else:
         said = _PATTERNS.get(str(context.get("pattern"))) or _FRIENDLIER.get(kind) or _lower(error["msg"])
-        message = f"is {shown(given)}; {said}"
+        message = f"is {quote(given)}; {said}"
     return places.of(path, key=False), at(path, message)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Protocol
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from lockref.errors import shown
+from lockref.errors import quote
 from lockref.grammar import decimal
 from lockref.quantities import duration_ns, split_quantity
 
@@ -68,10 +68,10 @@ def rate_ppm(text: object) -> int:
         raise ValueError(f"is {text}, without a unit; write {text}ppm or {text}%")
     number, unit = split_quantity(text, "a rate such as 200ppm or 5%")
     if unit not in ("ppm", "%"):
-        raise ValueError(f"is {shown(text)}; expected a rate such as 200ppm or 5%")
+        raise ValueError(f"is {quote(text)}; expected a rate such as 200ppm or 5%")
     exact = number * (10_000 if unit == "%" else 1)
     if abs(exact) > RATE_PPM_MAX or exact != int(exact):
-        raise ValueError(f"is {shown(text)}; expected a whole number of ppm up to {RATE_PPM_MAX}")
+        raise ValueError(f"is {quote(text)}; expected a whole number of ppm up to {RATE_PPM_MAX}")
     return int(exact)
 
 
@@ -80,9 +80,9 @@ def count(text: object) -> int:
     if isinstance(text, str) and (number := decimal(text.strip())) is not None:
         text = number
     if isinstance(text, bool) or not isinstance(text, int):
-        raise ValueError(f"is {shown(text)}; expected a whole number")
+        raise ValueError(f"is {quote(text)}; expected a whole number")
     if abs(text) > COUNT_MAX:
-        raise ValueError(f"is {shown(text)}; at most {COUNT_MAX}")
+        raise ValueError(f"is {quote(text)}; at most {COUNT_MAX}")
     return text
 
 
@@ -91,14 +91,14 @@ def probability(text: object) -> float:
     if isinstance(text, str):
         number, unit = split_quantity(text, "a probability such as 5% or 0.05")
         if unit not in ("%", ""):
-            raise ValueError(f"is {shown(text)}; expected a probability such as 5% or 0.05")
+            raise ValueError(f"is {quote(text)}; expected a probability such as 5% or 0.05")
         value = float(number) / (100 if unit == "%" else 1)
     elif isinstance(text, (int, float)) and not isinstance(text, bool):
         value = float(text)
     else:
-        raise ValueError(f"is {shown(text)}; expected a probability such as 5% or 0.05")
+        raise ValueError(f"is {quote(text)}; expected a probability such as 5% or 0.05")
     if not 0 <= value <= 1:
-        raise ValueError(f"is {shown(text)}; expected between 0 and 1 (0% and 100%)")
+        raise ValueError(f"is {quote(text)}; expected between 0 and 1 (0% and 100%)")
     return value
 
 
@@ -114,11 +114,11 @@ def _drawn(one: Callable[[object], int], least: int | None) -> Callable[[object]
             low, _, high = value.partition("..")
             drawn = DrawnNumber(value, (), one(low), one(high))
             if drawn.low > drawn.high:
-                raise ValueError(f"is {shown(value)}; a range goes from the smaller to the larger")
+                raise ValueError(f"is {quote(value)}; a range goes from the smaller to the larger")
         else:
             drawn = constant(one(value), str(value))
         if least is not None and drawn.least < least:
-            raise ValueError(f"is {shown(drawn.text)}; expected at least {least}")
+            raise ValueError(f"is {quote(drawn.text)}; expected at least {least}")
         return drawn
 
     return parse

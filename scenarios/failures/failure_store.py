@@ -40,7 +40,7 @@ from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.explore.replay import Failure, ProviderUsed, ReplayOutcome, ShrinkRecord, Versions, replay
 from sim.explore.shrink import Shrunk, shrink
-from sim.faults.description import described
+from sim.faults.description import describe
 from sim.faults.fault import Fault
 from sim.faults.plan import FaultPlan
 from sim.kernel.schedules import Replay, Schedule
@@ -214,7 +214,7 @@ class FailureStore:
         if shrunk is not None:
             sizes = {"size_before_ns": finding.size_ns, "size_after_ns": shown.finding.size_ns}
             shrunk = shrunk.model_copy(update=sizes)
-        faults = tuple(described(fault, planned.get(fault.id)) for fault in outcome.plan.faults)
+        faults = tuple(describe(fault, planned.get(fault.id)) for fault in outcome.plan.faults)
         self._write(identity, shown.finding, resolved, outcome, shrunk, faults)
         kinds = finding.fault_kinds if shrunk is None else tuple(sorted({fault.kind for fault in outcome.plan.faults}))
         self._groups.note(identity, (finding.clause, finding.kind, kinds), alike="" if shrunk else alike)

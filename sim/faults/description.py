@@ -20,7 +20,7 @@ SPEAK_FOR_THEMSELVES = ("for_ns", "times", "probability")
 """Fields whose number needs no word before it: a pause of 31 s."""
 
 
-def described(fault: Fault, planned: Fault | None = None) -> str:
+def describe(fault: Fault, planned: Fault | None = None) -> str:
     """The fault in one line. planned: the same fault before it was shrunk; where a number differs, both are told."""
     about = f" of {fault.target}" if fault.target else ""
     struck = f" on {fault.op}" if isinstance(fault, RequestFault) and fault.op else ""

@@ -10,7 +10,7 @@ from lockref.clouds.s3.cloud import S3
 from lockref.clouds.uri import server_statuses
 from lockref.coordination.session import COORDINATION
 from lockref.dynamodb.table import TABLE
-from lockref.errors import ConfigError, did_you_mean, shown
+from lockref.errors import ConfigError, did_you_mean, quote
 from lockref.grammar import decimal
 from lockref.runtime import NS_PER_MS
 from lockref.services import entry_of
@@ -75,7 +75,7 @@ def _whole(option: str, text: str, *, least: int, most: int) -> int:
     """An option that is a whole number. Raises ConfigError."""
     found = decimal(text)
     if found is None or not least <= found <= most:
-        raise ConfigError(f"option {option} is {shown(text)}; expected a whole number from {least} to {most}")
+        raise ConfigError(f"option {option} is {quote(text)}; expected a whole number from {least} to {most}")
     return found
 
 

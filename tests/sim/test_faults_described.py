@@ -13,7 +13,7 @@ from scenarios.failures.failure_store import FailureStore, find_failures
 from sim.explore.replay import Failure
 from sim.faults.answers import Error, GhostWrite
 from sim.faults.clocks import Drift, Offset
-from sim.faults.description import described
+from sim.faults.description import describe
 from sim.faults.fault import Fault, Trigger
 from sim.faults.network import Duplicate
 from sim.faults.process import Pause
@@ -58,7 +58,7 @@ S = 1_000_000_000
 )  # fmt: skip
 def test_a_fault_is_told_with_its_numbers(fault: Fault, planned: Fault | None, text: str) -> None:
     """Whom it struck, how much of it there was, where it began; and what of it the plan had before it was shrunk."""
-    assert described(fault, planned) == text
+    assert describe(fault, planned) == text
 
 
 def test_shrinking_keeps_the_size_of_a_symptom(tmp_path: Path) -> None:

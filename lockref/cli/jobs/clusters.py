@@ -15,7 +15,7 @@ from lockref.helix.pipeline import Semantics
 from reports.formats.text import outgoing
 from scenarios.backends.zookeeper import started_zookeeper
 from scenarios.helix.program import Change, ClusterProgram, table
-from scenarios.helix.shown import finding, shown
+from scenarios.helix.progress import finding, progress_callbacks
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
@@ -47,7 +47,7 @@ def run_cluster(
     phases = []
     with contextlib.ExitStack() as stack:
         hosts = zookeeper or stack.enter_context(started_zookeeper()).hosts
-        callbacks = stack.enter_context(shown(console.say, is_live=console.is_live, printable=outgoing))
+        callbacks = stack.enter_context(progress_callbacks(console.say, is_live=console.is_live, printable=outgoing))
         program = ClusterProgram(
             hosts.removeprefix("zookeeper://"),
             cluster,

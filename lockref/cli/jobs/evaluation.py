@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lockref.atomic_files import write_atomically
-from lockref.cli.jobs.probing import probed
+from lockref.cli.jobs.probing import probe_and_tell
 from lockref.cli.jobs.results import account_of, begin_run
 from lockref.errors import INTERRUPTED, LockrefError
 from lockref.lab.loading import ProviderSpec, load_provider
@@ -153,7 +153,7 @@ class _Asked:
             store.ended = "the probe found the store unsafe: no lock was put on it"
 
     def _probed(self, store: str, folder: RunFolder) -> tuple[dict[str, Any], int]:
-        seen, code = probed(self.console, store, (), for_ns=self.probing_ns, rounds=self.rounds, required=[])
+        seen, code = probe_and_tell(self.console, store, (), for_ns=self.probing_ns, rounds=self.rounds, required=[])
         write_atomically(folder.path / "fingerprint.json", as_json(seen))
         write_atomically(folder.path / "fingerprint.html", page_of([seen]))
         return seen.document(), code

@@ -55,12 +55,14 @@ def probe_stores(
         return _dry_run(console, stores, endpoints, rounds, node)
     fingerprints, codes = [], []
     for store in stores:
-        found, code = probed(console, store, endpoints, for_ns=for_ns, rounds=rounds, required=required, node=node)
+        found, code = probe_and_tell(
+            console, store, endpoints, for_ns=for_ns, rounds=rounds, required=required, node=node
+        )
         fingerprints.append(found)
         codes.append(code)
         if output is not None and found.requests:
             _write_json(console, output, found)
-    from reports.formats import fingerprint as told  # See `probed`.
+    from reports.formats import fingerprint as told  # See `probe_and_tell`.
 
     if markdown is not None:
         _write(console, markdown, told.markdown(fingerprints))
@@ -73,7 +75,7 @@ def probe_stores(
     return worst(codes)
 
 
-def probed(
+def probe_and_tell(
     console: Console,
     store: str,
     endpoints: Sequence[str],
@@ -125,7 +127,7 @@ def _dry_run(console: Console, stores: Sequence[str], endpoints: Sequence[str], 
 
 
 def _write_json(console: Console, path: Path, found: Fingerprint) -> None:
-    from reports.formats.fingerprint import as_json  # See `probed`.
+    from reports.formats.fingerprint import as_json  # See `probe_and_tell`.
 
     _write(console, path, as_json(found))
 

@@ -25,7 +25,7 @@ from typing import Any
 from lockref.delta.record import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, number_in, version_in, words_in
 from lockref.dynamodb.table import KEY, VERSION, Attribute, Clause, absent, equals, exists, number, text
-from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld, shown
+from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld, quote
 from lockref.grammar import decimal
 from lockref.ports import Reply
 from lockref.provider import LockContext
@@ -82,7 +82,7 @@ class Crate(RowLock):
             return None
         found = decimal(words)
         if found is None:
-            raise CorruptRecord(f"locking {self.key}: {DURATION} is {shown(words)}; expected whole seconds")
+            raise CorruptRecord(f"locking {self.key}: {DURATION} is {quote(words)}; expected whole seconds")
         return found
 
     def is_expired(self, lease_s: int | None, seen_ms: int) -> bool:

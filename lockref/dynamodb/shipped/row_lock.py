@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from lockref.delta.record import DURATION, whole_seconds
 from lockref.dynamodb import item
 from lockref.dynamodb.table import TABLE, VERSION, TableClient, value_in
-from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected, shown
+from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected, quote
 from lockref.grammar import decimal
 from lockref.locks.values import LeaseTerms
 from lockref.ports import Reply
@@ -142,7 +142,7 @@ class RowLock(ABC):
         found = decimal(words_in(row, DURATION) or "")
         if found is None:
             raise CorruptRecord(
-                f"locking {self.key}: {DURATION} is {shown(row.get(DURATION))}; expected a whole number as text"
+                f"locking {self.key}: {DURATION} is {quote(row.get(DURATION))}; expected a whole number as text"
             )
         return found
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lockref.coordination.port import ZNODE_BYTES_MAX
-from lockref.errors import ConfigError, Location, did_you_mean, shown
+from lockref.errors import ConfigError, Location, did_you_mean, quote
 from lockref.helix import rebalancers
 from lockref.helix.cluster.configured import creates
 from lockref.helix.cluster.declared import Cluster, Instance, RebalanceMode, Resource
@@ -151,7 +151,7 @@ class _Reader:
             if mode in list(RebalanceMode):
                 words = f"is {mode!r}, which lockref does not serve; expected {served}, with a class such as sticky"
             else:
-                words = f"is {shown(mode)}; expected {served}.{did_you_mean(mode, [served])}"
+                words = f"is {quote(mode)}; expected {served}.{did_you_mean(mode, [served])}"
             self._values.wrong((*path, "mode"), words)
             if "class" not in found:
                 return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lockref.coordination.port import Operation
-from lockref.errors import ConfigError, shown
+from lockref.errors import ConfigError, quote
 from lockref.grammar import decimal
 from lockref.helix.cluster.declared import Cluster, Instance, RebalanceMode, Resource
 from lockref.helix.records import layout
@@ -137,7 +137,7 @@ def _number(record: ZNRecord, path: str, field: str) -> int:
     text = _text(record, path, field)
     found = decimal(text)
     if found is None:
-        raise ConfigError(f"{path}: {field} is {shown(text)}; expected a whole number")
+        raise ConfigError(f"{path}: {field} is {quote(text)}; expected a whole number")
     return found
 
 

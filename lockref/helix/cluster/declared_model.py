@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lockref.errors import did_you_mean, shown
+from lockref.errors import did_you_mean, quote
 from lockref.helix.cluster.file_values import FileValues
 from lockref.helix.state_model import BUILT_IN, DROPPED, ERROR, UNBOUNDED, StateModel, Transition
 from lockref.located_yaml import KeyPath
@@ -139,7 +139,7 @@ class DeclaredModels:
             elif name is not None:
                 count = fields["count"]
                 is_number = isinstance(count, int) and not isinstance(count, bool)
-                made[name] = (number, str(count) if is_number or isinstance(count, str) else shown(count))
+                made[name] = (number, str(count) if is_number or isinstance(count, str) else quote(count))
         return made
 
     def _state_order(
@@ -183,7 +183,7 @@ class DeclaredModels:
         before = len(self._values.problems)
         for number, name in enumerate(names):
             if name not in known:
-                words = f"is {shown(name)}; expected one of {', '.join(known)}.{did_you_mean(name, known)}"
+                words = f"is {quote(name)}; expected one of {', '.join(known)}.{did_you_mean(name, known)}"
                 self._values.wrong((*path, number), words)
             elif name in names[:number]:
                 self._values.wrong((*path, number), f"{name!r} is listed twice")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from lockref.errors import Location, did_you_mean, shown
+from lockref.errors import Location, did_you_mean, quote
 from lockref.located_yaml import KeyPath, Places, at
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -124,11 +124,11 @@ class FileValues:
             words = "a name is part of a path, so it has no '/' and is not '.' or '..'"
             if forbidden is not None and forbidden[0] != "/":
                 words = f"ZooKeeper takes no character U+{ord(forbidden[0]):04X} in a path"
-            self.wrong((*path, key), f"is {shown(name)}; {words}")
+            self.wrong((*path, key), f"is {quote(name)}; {words}")
             return None
         if names is not None:
             if name in names:
-                self.wrong((*path, key), f"is {shown(name)}; another one above has that name")
+                self.wrong((*path, key), f"is {quote(name)}; another one above has that name")
             names.add(name)
         return name
 
@@ -151,4 +151,4 @@ def said_of(value: Any) -> str:
         return f"is {str(value).lower()}"
     if isinstance(value, (dict, list)):
         return f"is a {'mapping' if isinstance(value, dict) else 'list'}"
-    return f"is {shown(value)}"
+    return f"is {quote(value)}"

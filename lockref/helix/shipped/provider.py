@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.znode_store import path_of
-from lockref.errors import ConfigError, LockError, LockLost, LockNotHeld, shown
+from lockref.errors import ConfigError, LockError, LockLost, LockNotHeld, quote
 from lockref.grammar import decimal
 from lockref.helix.shipped.data_accessor import DataAccessor
 from lockref.helix.shipped.lock_info import NOBODY, LockInfo
@@ -185,7 +185,7 @@ def _options(settings: LockSettings, client: str) -> tuple[dict[str, int], dict[
         found = text(name, str(default))
         number = decimal(found)
         if number is None:
-            raise ConfigError(f"option {name} is {shown(found)}; expected a whole number, such as {default}")
+            raise ConfigError(f"option {name} is {quote(found)}; expected a whole number, such as {default}")
         numbers[name] = number
     switches: dict[str, bool] = {}
     for name, is_on in _SWITCHES.items():

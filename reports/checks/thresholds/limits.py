@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lockref.errors import did_you_mean, shown
+from lockref.errors import did_you_mean, quote
 from lockref.quantities import duration_ns, split_quantity
 
 TIME: Final = "a duration such as 12s or 250ms"
@@ -79,10 +79,10 @@ class Threshold:
 def parse_threshold(text: str) -> Threshold:
     """A limit from its text: `MEASURE[.STATISTIC] < VALUE`, or `<=`. Raises ValueError that says where it is wrong."""
     if not isinstance(text, str) or len(text) > THRESHOLD_LENGTH_MAX:
-        raise ValueError(f"is {shown(text)}; expected a limit such as 'handoff.p99 < 12s'")
+        raise ValueError(f"is {quote(text)}; expected a limit such as 'handoff.p99 < 12s'")
 
     def refuse(column: int, what: str) -> ValueError:
-        return ValueError(f"is {shown(text)}; column {column + 1}: {what}")
+        return ValueError(f"is {quote(text)}; column {column + 1}: {what}")
 
     name = _NAME.match(text)
     assert name is not None, "an empty name matches"
@@ -113,11 +113,11 @@ def _limit(form: str, text: str) -> float:
     if form == BYTES:
         size = _SIZE.fullmatch(text)
         if size is None:
-            raise ValueError(f"is {shown(text)}; expected {BYTES} ({', '.join(_BYTES_PER_UNIT)})")
+            raise ValueError(f"is {quote(text)}; expected {BYTES} ({', '.join(_BYTES_PER_UNIT)})")
         return int(size[1]) * _BYTES_PER_UNIT[size[2]]
     number, unit = split_quantity(text, NUMBER)
     if unit or not 0 <= number <= _COUNT_MAX:
-        raise ValueError(f"is {shown(text)}; expected {NUMBER}, without a unit")
+        raise ValueError(f"is {quote(text)}; expected {NUMBER}, without a unit")
     return int(number) if number == int(number) else float(number)
 
 

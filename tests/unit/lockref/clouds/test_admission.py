@@ -28,7 +28,7 @@ def kept(folder: Path, **broken: dict[str, Any]) -> Path:
 
 def test_a_fingerprint_stands_in_for_the_measurement(tmp_path: Path) -> None:
     """Nothing is sent to the store, and its date is told."""
-    measured, notices = Admission.by(kept(tmp_path)).measured(STORE)
+    measured, notices = Admission.by(kept(tmp_path)).measure(STORE)
     assert measured is None
     assert "says that it can carry a lock by compare-and-swap" in notices[0]
     assert "1970-01-01T00:00:00Z" in notices[0]
@@ -39,23 +39,23 @@ def test_a_store_that_cannot_carry_the_lock_is_refused_unless_told(tmp_path: Pat
     """Unsafe, or never answered: refused with the next step; `--unsafe-store` uses it and says so."""
     path = kept(tmp_path, **broken)
     with pytest.raises(CapabilityMissing, match="--unsafe-store"):
-        Admission.by(path).measured(STORE)
-    _, notices = Admission.by(path, allows_unsafe=True).measured(STORE)
+        Admission.by(path).measure(STORE)
+    _, notices = Admission.by(path, allows_unsafe=True).measure(STORE)
     assert "is used although" in notices[0]
 
 
 def test_the_fingerprint_of_another_store_vouches_for_nobody(tmp_path: Path) -> None:
     """Another endpoint is another store."""
     with pytest.raises(ConfigError, match="probe that store"):
-        Admission.by(kept(tmp_path)).measured("s3://bucket?endpoint=http://127.0.0.1:9001")
+        Admission.by(kept(tmp_path)).measure("s3://bucket?endpoint=http://127.0.0.1:9001")
 
 
 def test_an_unsafe_store_is_used_when_told(tmp_path: Path) -> None:
     """Measured, found unsafe, and let in: what it ignores is among what was measured."""
     with serving(Bucket(flaw="stale delete")) as uri:
         with pytest.raises(CapabilityMissing, match="No lock is safe on it"):
-            Admission.by(None).measured(uri)
-        measured, _ = Admission.by(None, allows_unsafe=True).measured(uri)
+            Admission.by(None).measure(uri)
+        measured, _ = Admission.by(None, allows_unsafe=True).measure(uri)
     assert measured is not None
     assert [finding.condition.clause for finding in measured.ignored] == ["C8"]
 

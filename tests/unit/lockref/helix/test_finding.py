@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scenarios.helix.program import Change, Phase
-from scenarios.helix.shown import finding
+from scenarios.helix.progress import finding
 
 LEFT = Phase(
     change=Change.LEAVE, live=("b",), holders={"g_0": ("b",), "g_1": ("b",)}, moved=2, unnecessary=1, least=1,

@@ -12,7 +12,7 @@ from lockref.errors import ConfigError
 from lockref.lab.contract import CheckedDecoder, CheckedStateDecoder, OneRecord, checked_grant, checked_yes
 from lockref.provider import Grant, LockView, RecordView
 from lockref.runtime import WallNs
-from lockref.stores.arguments import shown
+from lockref.stores.arguments import quote
 from lockref.stores.port import Version
 
 
@@ -137,8 +137,8 @@ def test_what_is_called_without_await_is_no_answer() -> None:
 
 def test_a_message_shows_a_value_in_sixty_characters() -> None:
     """A lock's record may be large; the line that names it stays one."""
-    assert shown("x" * 58) == repr("x" * 58)
-    assert shown("x" * 59) == repr("x" * 59)[:57] + "..."
+    assert quote("x" * 58) == repr("x" * 58)
+    assert quote("x" * 59) == repr("x" * 59)[:57] + "..."
 
 
 def test_one_record_is_one_view_with_all_that_it_says() -> None:

@@ -13,7 +13,7 @@ from lockref.helix.controller.controller import Pass
 from reports.formats.text import outgoing
 from scenarios.helix import live_table
 from scenarios.helix.live_table import live_view
-from scenarios.helix.shown import shown
+from scenarios.helix.progress import progress_callbacks
 from tests.hostile_text import WORD, unshown
 
 NAMES = (WORD, "[/x]", "[bold]b", "[link=javascript:a]l[/link]")
@@ -44,7 +44,7 @@ def test_a_name_is_neither_an_escape_nor_markup(rows_max: int, monkeypatch: pyte
 
 
 def test_a_line_above_the_table_passes_the_filter(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(print, is_live=True, printable=outgoing) as told:
+    with progress_callbacks(print, is_live=True, printable=outgoing) as told:
         told.say(f"phase {WORD} [/x]")
     said = capsys.readouterr().out
     assert unshown(said) == []

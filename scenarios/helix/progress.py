@@ -13,7 +13,9 @@ from scenarios.helix.program import Change, Phase, ProgressCallbacks
 
 
 @contextlib.contextmanager
-def shown(say: Callable[[str], None], *, is_live: bool, printable: Callable[[str], str]) -> Iterator[ProgressCallbacks]:
+def progress_callbacks(
+    say: Callable[[str], None], *, is_live: bool, printable: Callable[[str], str]
+) -> Iterator[ProgressCallbacks]:
     """The callbacks that show a program. is_live: on a terminal with a table; the lines scroll above the table.
 
     printable: makes text fit for a terminal, where it does not leave through `say`.
