@@ -35,7 +35,14 @@ def command() -> None:
     show_default=True,
     help="Which version's controller decides. The recipe's README shows `first`.",
 )
-@click.option("--then", "changes", type=CHANGES, multiple=True, help="Next change; repeatable. Default: leave, return.")
+@click.option(
+    "--then",
+    "changes",
+    type=CHANGES,
+    multiple=True,
+    help="Next change; repeatable. leave: the first instance stops; return: it comes back; none: all stop; fourth: one "
+    "joins that the file does not list. Default: leave, return.",
+)
 @duration_option("--session-timeout", "session_timeout_ns", default="4s", about="Timeout of the instances' sessions.")
 @AS_JSON
 @click.pass_context
@@ -54,7 +61,7 @@ def run_command(ctx: click.Context, /, as_json: bool, file: str, **asked: Any) -
 
 
 @command.command(name="figures")
-@click.option("--out", type=NEW_FOLDER, default=Path(".lockref/figures"))
+@click.option("--out", type=NEW_FOLDER, default=Path(".lockref/figures"), show_default=True, help="Folder.")
 @click.pass_context
 def figures_command(ctx: click.Context, out: Path) -> int:
     """Count and draw what each rebalancer costs when an instance leaves: a page, `helix.html`, and each as PNG."""

@@ -94,7 +94,7 @@ def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **a
 
 
 @command.command(name="figures")
-@click.option("--out", type=NEW_FOLDER, default=Path(".lockref/figures"))
+@click.option("--out", type=NEW_FOLDER, default=Path(".lockref/figures"), show_default=True, help="Folder.")
 @click.pass_context
 def figures_command(ctx: click.Context, out: Path) -> int:
     """Compute and draw the pictures of docs/delta.md: a page, `delta.html`, and each as PNG."""

@@ -46,7 +46,7 @@ _UNDECIDED: Final = (AlarmKind.REBALANCER_FAILED, AlarmKind.NOTHING_ASSIGNED)
 class Change(StrEnum):
     """The change before a phase.
 
-    START: every listed instance. LEAVE: the first one stops. RETURN: it comes back. NONE: all stop, then all come back.
+    START: every listed instance. LEAVE: the first one stops. RETURN: it comes back. NONE: all stop.
     FOURTH: an instance joins that the file does not list.
     """
 

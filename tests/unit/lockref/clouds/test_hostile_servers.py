@@ -291,6 +291,20 @@ def table() -> Iterator[tuple[DynamoChannel, list[bytes]]]:
             yield channel, bodies
 
 
+class _OurMistake:
+    """A client that fails before it sends anything."""
+
+    def get_item(self, **_arguments: object) -> None:
+        raise TypeError("ours")
+
+
+def test_a_mistake_before_anything_came_is_no_answer_of_a_table() -> None:
+    """It was read as a request that may have taken effect."""
+    channel = DynamoChannel("mine", request_timeout_ns=TIMEOUT_NS, made=_OurMistake())
+    with pytest.raises(TypeError, match="ours"):
+        channel.send(Request("n", "table", GET, "k"), TIMEOUT_NS)
+
+
 @pytest.mark.parametrize("body", TABLE_ANSWERS, ids=lambda body: body[:40].decode())
 def test_an_odd_answer_of_a_table_is_one_that_was_lost(table: tuple[DynamoChannel, list[bytes]], body: bytes) -> None:
     """An item that is none ended the call of the lock with an error of Python's. What has no item is an absent one."""
