@@ -24,7 +24,7 @@ class Gate:
         return self.user is not None and self.user == self.runtime.current_task()
 
     def try_enter(self) -> bool:
-        """Become the user. A user that died inside has no claim any more (H13), nor an earlier call of this task."""
+        """Become the user. A user that died inside loses its claim (H13), and so does an earlier call of this task."""
         me = self.runtime.current_task()
         with self._mutex:
             if self.user is None or self.user == me or not self.user.is_alive():
@@ -39,7 +39,7 @@ class Gate:
         self.check_open()
 
     def set_depth(self, depth: int) -> None:
-        """H9: the user has entered once more, or left one level."""
+        """Note that the user has entered once more, or has left one level (H9)."""
         assert depth >= 0, "nobody leaves more often than it entered"
         self.depth = depth
 

@@ -93,7 +93,7 @@ def contention_part(crowd: int, repeat: int) -> str:
 
 
 def side_by_side(evaluated: Sequence[Mapping[str, Any]], folder: Path) -> list[tuple[str, str]]:
-    """Several stores side by side: what it is about, and the page below the folder, for the probe and each crowd."""
+    """The comparisons of several stores: the subject and the page of each, for the probe and each crowd."""
     if len(evaluated) < 2:
         return []
     places = [folder / f"store-{number}" for number in range(1, len(evaluated) + 1)]

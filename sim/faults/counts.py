@@ -63,7 +63,7 @@ class FaultCounts:
         return for_ns if self.heal_ns is None else max(0, min(for_ns, self.heal_ns - at_ns))
 
     def disturb_until(self, true_ns: int) -> None:
-        """Something disturbs the run until then at least."""
+        """Note that something disturbs the run at least until this instant."""
         if true_ns > self._end_ns:
             self._end_ns = true_ns
 

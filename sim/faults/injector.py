@@ -101,7 +101,7 @@ class Injector:
     # What the wire asks.
 
     def at_c0(self, in_flight: InFlight) -> None:
-        """In the client's task, before the request leaves."""
+        """Strike at c0: in the client's task, before the request leaves."""
         if not self._is_counting:
             return
         client, op, service = in_flight.client, in_flight.op, in_flight.service
@@ -182,7 +182,7 @@ class Injector:
             self._reach("c3", in_flight)
 
     def at_c4(self, in_flight: InFlight) -> None:
-        """In the client's task, with the reply in hand."""
+        """Strike at c4: in the client's task, with the reply in hand."""
         if in_flight.struck:
             for armed in in_flight.struck.values():
                 armed.fault.on_delivered(armed, in_flight)
@@ -190,7 +190,7 @@ class Injector:
             self._reach("c4", in_flight)
 
     def is_reply_lost(self, in_flight: InFlight) -> bool:
-        """The reply is about to leave."""
+        """True if a fault loses the reply, which is about to leave."""
         if in_flight.struck:
             for armed in in_flight.struck.values():
                 if armed.fault.loses_reply(armed, in_flight):
@@ -206,12 +206,12 @@ class Injector:
         return None
 
     def on_duplicate(self, in_flight: InFlight, reply: Reply) -> None:
-        """A duplicate was applied."""
+        """Note that a duplicate of the request was applied."""
         for armed in in_flight.struck.values():
             armed.fault.on_duplicate(armed, in_flight, reply)
 
     def on_retried(self, in_flight: InFlight, first: Reply, second: Reply) -> None:
-        """A hidden retry was applied; it matters if the caller hears something else than the truth."""
+        """Note that a hidden retry was applied; it matters if the caller hears something else than the truth."""
         for armed in in_flight.struck.values():
             armed.fault.on_retried(armed, in_flight, first, second)
 

@@ -61,7 +61,7 @@ class Batch:
         return {name: Page(self._sessions[name], told) for name, told in self._told.items()}
 
     def add(self, message: Message) -> None:
-        """message: with the id under which it is sent."""
+        """Add a message, with the id under which it is sent."""
         path = self._paths.instance(message.instance).message(message.id)
         record = message.to_record(controller=self._controller, controller_session=self._session, now_ms=self._now_ms)
         body = record.to_json()
