@@ -16,6 +16,7 @@ interpreters for the next.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -33,11 +34,14 @@ from reports.checks.summary import Summary
 from reports.history_files import CHUNKS
 from scenarios.batch import CHUNK, run_seeds
 from scenarios.checkpoint import Checkpoint, Chunk, Fingerprint, Sources
+from scenarios.definition.draw import Draws
+from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
 from scenarios.executor import cores, executor_for
 from scenarios.worlds.judged_result import JudgedResult
 from scenarios.worlds.simulated import RunOutcome
 from sim.explore.determinism import first_difference
+from sim.faults.fault import RequestFault
 
 SEEDS_PER_PROCESS_MIN = 200
 """Below this a second process costs more than it saves: it starts an interpreter."""
@@ -88,10 +92,14 @@ class CampaignResult(JudgedResult):
 
     seeds: how many were asked for. digests: seed to digest of its trace. compared: seeds that were run twice
     and gave one trace. tables: kept histories, chunk by chunk. resumed: seeds
-    that an earlier command had finished. error: what ended it early.
+    that an earlier command had finished. error: what ended it early. sure_faults: the ids of the faults that the
+    scenario writes down, but for those that strike with a probability. effects: fault id to how often it changed
+    something, over all runs.
     """
 
     seeds: int
+    sure_faults: tuple[str, ...] = ()
+    effects: Counter[str] = field(default_factory=Counter)
     digests: dict[int, str] = field(default_factory=dict)
     compared: int = 0
     resumed: int = 0
@@ -124,6 +132,10 @@ class CampaignResult(JudgedResult):
             found.append(f"determinism: {counted(self.compared, 'seed')} run twice, event for event the same")
         if self.resumed:
             found.append(f"resumed: {counted(self.resumed, 'seed')} had been run and judged before the interruption")
+        if self.summary.runs and (idle := [fault for fault in self.sure_faults if not self.effects[fault]]):
+            # A demand for its kind is met by another fault of the kind, and where nothing is demanded nobody asks.
+            runs = counted(self.summary.runs, "run")
+            found.append(f"{counted(len(idle), 'fault')} of the scenario changed nothing in {runs}: {', '.join(idle)}")
         return found
 
     def absorb(self, chunk: Chunk) -> None:
@@ -138,6 +150,8 @@ class CampaignResult(JudgedResult):
             )
         )
         self.digests.update(zip(chunk.runs["run"].to_pylist(), chunk.runs["digest"].to_pylist(), strict=True))
+        for effects in chunk.runs["fault_effects"].to_pylist():
+            self.effects.update(dict(effects or ()))
         self.compared += chunk.compared
         if chunk.kept is not None:
             self.tables.append(chunk.kept)
@@ -274,6 +288,7 @@ class _Running:
             scenario=campaign.scenario.name,
             provider=campaign.spec.name,
             seeds=len(campaign.seeds),
+            sure_faults=_sure_faults(campaign.scenario),
             summary=Summary(not_demanded=campaign.not_demanded),
         )
 
@@ -384,6 +399,12 @@ def _only(kept: tuple[pa.Table, pa.Table] | None, wanted: set[int]) -> tuple[pa.
 def default_processes(seed_count: int) -> int:
     """As many as there are cores, unless the seeds are too few to be worth it."""
     return max(1, min(cores(), seed_count // SEEDS_PER_PROCESS_MIN))
+
+
+def _sure_faults(scenario: Scenario) -> tuple[str, ...]:
+    """The ids of the faults that the scenario writes down, but for those that may stay away by their own words."""
+    faults = written_faults(scenario, Draws(1))
+    return tuple(each.id for each in faults if not (isinstance(each, RequestFault) and each.probability < 1))
 
 
 def _fault_kinds(outcome: RunOutcome) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
+from reports.checks.verdicts import decide
+from scenarios.campaign import run_campaign
 from scenarios.definition.load import parse_scenario
 from scenarios.ineffective_faults import ineffective_faults
 
@@ -45,6 +47,21 @@ def test_each_form_of_what_a_swarm_draws_has_to_matter() -> None:
     assert "pause of heartbeat" in ineffective
     assert "pause of main" not in ineffective
     assert "pause" not in ineffective
+
+
+@pytest.mark.parametrize(("probability", "is_told"), [("1", True), ("0.01", False)])
+def test_a_verdict_names_a_fault_that_changed_nothing_beside_one_of_its_kind(probability: str, is_told: bool) -> None:
+    """`fault:lose_reply` is met by one fault of the kind: the other stayed away, and the run read HELD without a word.
+
+    A fault that strikes with a probability may stay away by its own words.
+    """
+    lost = "{kind: lose_reply, client: n1, op: acquire}"
+    idle = f"{{id: idle, kind: lose_reply, client: n1, op: release, nth: 90, probability: {probability}}}"
+    text = HOLDING.replace("{kind: pause, task: TASK, client: n1, at: 2s, for: 4s}", f"{lost}\n  - {idle}")
+    scenario = parse_scenario(f"{text}must_happen: ['fault:lose_reply']\n")
+    result = run_campaign(scenario, load_provider("hardened"), range(1, 3), keep_runs=0)
+    assert decide(result.summary).reasons == ()
+    assert ("1 fault of the scenario changed nothing in 2 runs: idle" in result.notices) == is_told
 
 
 def test_the_command_says_which_fault_changes_nothing(tmp_path, monkeypatch, capsys) -> None:
