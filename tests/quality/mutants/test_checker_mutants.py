@@ -294,6 +294,12 @@ JUDGE_MUTANTS = [
     ("clauses.gaps", "outer = outer[~are_leaseless(case)[given_back[outer]] | (operations.outcome[outer] == Outcome.APPLIED)]", "outer = outer"),  # noqa: E501
     ("clauses.gaps", "outer = releases[~inner]", "outer = releases"),
     ("clauses.gaps", "np.where(blocked, FOREVER, np.minimum(alive, abandoned))", "np.minimum(alive, abandoned)"),
+    ("clauses.takeover", "at = changes.at_hi_ns[action]", "at = changes.at_lo_ns[action]"),
+    ("clauses.takeover", "& ~changes.is_hole[ending]", ""),
+    ("clauses.takeover", "clears: Flags = (sent >= 0) & changes.is_conditional[removals]", "clears: Flags = (sent >= 0)"),  # noqa: E501
+    ("clauses.takeover", "np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses", "np.isin(grants.end_kind, (END_RELEASED,)) & grants.lapses"),  # noqa: E501
+    ("clauses.takeover", "np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses", "np.isin(grants.end_kind, (END_DELETED,)) & grants.lapses"),  # noqa: E501
+    ("clauses.takeover", "is_removed & (changes.node[grants.end] != grants.node)", "is_removed"),
 ]  # fmt: skip
 
 TOKEN_ORDER_MUTANTS = [

@@ -219,6 +219,51 @@ def test_a_new_holder_whose_clock_is_ahead_within_the_bound_is_excused(ahead, ex
     assert h.verdict("S5")["verdict"] == expected
 
 
+@pytest.mark.parametrize("removes_by", [Op.DELETE, Op.RELEASE])
+@pytest.mark.parametrize(
+    ("removed_at", "condition", "expected"), [(50, None, "violated"), (102, None, "held"), (50, "", "held")]
+)
+def test_who_removes_a_record_on_condition_to_take_its_lock_has_replaced_it(
+    removes_by, removed_at, condition, expected
+):
+    """S5: in two writes of one acquire. Without a condition nobody had read the record: that is S6."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    call = h.call("n2", Op.ACQUIRE, 40)
+    h.write("n2", removes_by, sent=removed_at, owner="owner-n1", if_version=condition)
+    made = h.write("n2", Op.ACQUIRE, sent=removed_at + 2, owner="owner-n2", valid_until=removed_at + 102)
+    h.returns("n2", Op.ACQUIRE, removed_at + 3, call, Outcome.APPLIED, owner="owner-n2", version=made)
+    assert h.verdict("S5")["verdict"] == expected
+    assert h.verdict("S6")["verdict"] == ("violated" if condition == "" else "held")
+
+
+def test_who_removes_its_own_record_to_write_it_anew_takes_nothing_over():
+    """S5: its owner may replace it any time. A deletion names no owner."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    call = h.call("n1", Op.ACQUIRE, 40)
+    h.write("n1", Op.DELETE, sent=50)
+    made = h.write("n1", Op.ACQUIRE, sent=52, owner="owner-n1", valid_until=152)
+    h.returns("n1", Op.ACQUIRE, 53, call, Outcome.APPLIED, owner="owner-n1", version=made)
+    assert h.verdict("S5")["verdict"] == "held"
+
+
+def test_a_takeover_took_effect_as_late_as_it_can_have():
+    """S5: on a real server it is known to lie between the sending and the answer, and only the latter is too late."""
+    h = History(is_simulated=False)
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=90, sent=95, applied=95, returned=150)
+    assert h.verdict("S5")["verdict"] == "held"
+
+
+def test_who_takes_over_after_a_writer_that_nobody_recorded_is_not_early():
+    """S5: that writer may have given the grant back. Its version is named, and no write on record made it."""
+    h = History(is_simulated=False)
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.granted("n2", call=40, applied=50, returned=51, if_version="unseen")
+    assert h.verdict("S5")["verdict"] != "violated"
+
+
 def test_a_new_holder_that_knew_better_has_no_excuse():
     """S5, M6: by its own clock the validity was not over; the clock bound explains nothing then."""
     h = History(run={"drift_bound_ns": 10})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -133,6 +134,9 @@ def test_fisher_s_test_is_that_of_the_lady_tasting_tea():
     assert chance_of_shares(3, 4, 1, 4) == pytest.approx(34 / 70)
     assert chance_of_shares(2, 2, 0, 2) == pytest.approx(1 / 3)
     assert chance_of_shares(0, 5, 0, 9) == 1.0
+    # More broke than the smaller side has runs: of its two at most two, at least none.
+    assert chance_of_shares(9, 10, 1, 2) == pytest.approx(21 / 66)
+    assert chance_of_shares(1, 2, 9, 10) == pytest.approx(21 / 66)
 
 
 def test_two_runs_against_two_tell_no_share_apart():
@@ -184,6 +188,30 @@ def test_a_quantile_of_too_few_samples_in_one_run_is_not_told_apart():
     row, cell = wait_of(repeated("a", [10, 11, 12, 13, 14, 15]), repeated_subject(runs))
     assert (cell.value, cell.apart, difference(row, cell)) == (33.5, "unknown", "not known")
 
+    row, cell = wait_of(repeated_subject(runs), repeated("a", [10, 11, 12, 13, 14, 15]))
+    assert (cell.value, cell.apart, difference(row, cell)) == (12.5, "unknown", "not known")
+
+
+def test_nothing_is_so_many_times_as_large_as_nothing():
+    """A reference of 0 in some run gives no ratio, so the difference is not known, however clear it looks."""
+    row, cell = wait_of(repeated("a", [0, 1, 1, 1, 1, 1]), repeated("b", [30, 32, 34, 36, 38, 40]))
+    assert (cell.apart, cell.is_better, difference(row, cell)) == ("unknown", None, "not known")
+
+
+def test_more_grants_in_every_run_are_better():
+    """Of most figures the smaller one is the better; not of rates."""
+
+    def rates(title: str, values: Sequence[float]) -> Subject:
+        runs = {}
+        for block, value in enumerate(values, 1):
+            rate = Figure(name="rate", unit="1/s", drawn=known(value), is_less_better=False, has_interval=False)
+            runs[block] = replace(single(f"{title}{block}", {}), figures=[rate])
+        return repeated_subject(runs)
+
+    rows = compare([rates("a", [10, 11, 12, 13, 14, 15]), rates("b", [30, 32, 34, 36, 38, 40])]).rows
+    cell = next(row for row in rows if row.name == "rate").cells[1]
+    assert (cell.apart, cell.is_better) == ("apart", True)
+
 
 def test_two_are_compared_by_the_blocks_that_both_have():
     """A store that ended after six blocks is not measured against the eighth, which was slow for all."""
@@ -206,6 +234,10 @@ def test_clients_that_were_never_served_are_compared_by_runs():
         found = compare([runs("a", repeats, 0), runs("b", repeats, 8)])
         (row,) = [row for row in found.rows if row.name == UNSERVED]
         assert row.cells[1].apart == apart
+    holed = {at: single(f"b{at}", {}, unserved=8) for at in range(1, 5)}
+    holed[4] = replace(holed[4], shares={UNSERVED: Share(verdict="", broken=0, judged=0)})
+    (row,) = [row for row in compare([runs("a", 4, 0), repeated_subject(holed)]).rows if row.name == UNSERVED]
+    assert (row.cells[1].apart, row.cells[1].is_better, row.cells[1].difference_low) == ("unknown", None, None)
     alone = compare([single("a", {}), single("b", {}, unserved=8)])
     assert [row.cells[1].is_better for row in alone.rows] == [None]
 
@@ -232,6 +264,20 @@ def test_repeated_probes_keep_the_worst_verdict():
     share = repeated_subject(probed).shares["C2"]
     assert (share.verdict, share.broken, share.judged) == ("unsafe", 40, 900)
     assert repeated_subject(probed).shares["C4"].is_asked_once
+
+
+def test_an_answer_that_was_asked_for_once_in_each_probe_differs_without_a_chance():
+    """No race stands behind it, so two answers that differ are two answers, in however few probes."""
+
+    def probed(word: str) -> Subject:
+        documents = [fingerprint("http://a", C2="conforming", C4=word) for _ in range(2)]
+        return repeated_subject(
+            {at: fingerprint_subject(one, Path(f"{word}{at}")) for at, one in enumerate(documents, 1)}
+        )
+
+    rows = compare([probed("usable"), probed("conforming")]).rows
+    cell = next(row for row in rows if row.name == "C4").cells[1]
+    assert (cell.apart, cell.is_better) == ("apart", True)
 
 
 def test_how_late_the_machine_was_in_some_repeat_is_told():

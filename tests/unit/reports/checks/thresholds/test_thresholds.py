@@ -58,6 +58,27 @@ def test_a_quantile_of_few_samples_is_the_next_larger_one(text: str, measured_s:
     assert kept.measured == measured_s * S
 
 
+def test_the_worst_sample_is_the_largest_of_its_batch() -> None:
+    """A limit that broke is told with the run and the client that broke it most."""
+    assert str(judged_threshold("wait < 2s", samples([1.0, 3.0, 2.0]))).endswith("worst 3.000 s: n2, run 2")
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "is_strict"),
+    [
+        ("record_growth < 2kB", 2_000, True),
+        ("record_growth <= 3MiB", 3 * 1024 * 1024, False),
+        ("record_growth < 1KiB", 1_024, True),
+        ("requests_per_grant <= 4.5", 4.5, False),
+    ],
+)
+def test_a_limit_is_read_in_its_unit(text: str, limit: float, is_strict: bool) -> None:
+    """Units of a thousand and of 1,024 bytes are different ones, and a number may have a fraction."""
+    threshold = parse_threshold(text)
+    assert (threshold.limit, threshold.is_strict) == (limit, is_strict)
+    assert threshold.allows(limit) is not is_strict
+
+
 @pytest.mark.parametrize("measure", MEASURES)
 def test_no_samples_is_no_verdict(measure: str) -> None:
     """A limit on what never happened is inconclusive, not kept; for every measure."""
