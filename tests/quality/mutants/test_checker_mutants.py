@@ -300,6 +300,8 @@ JUDGE_MUTANTS = [
     ("clauses.takeover", "np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses", "np.isin(grants.end_kind, (END_RELEASED,)) & grants.lapses"),  # noqa: E501
     ("clauses.takeover", "np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses", "np.isin(grants.end_kind, (END_DELETED,)) & grants.lapses"),  # noqa: E501
     ("clauses.takeover", "is_removed & (changes.node[grants.end] != grants.node)", "is_removed"),
+    ("clauses.takeover", "(changes.owner[ending] != grants.owner[taken]) | (changes.node[ending] != grants.node[taken])", "(changes.owner[ending] != grants.owner[taken])"),  # noqa: E501
+    ("clauses.takeover", "before_row=int(changes.sent_row[ending[one]])", "before_row=10**9"),
 ]  # fmt: skip
 
 TOKEN_ORDER_MUTANTS = [

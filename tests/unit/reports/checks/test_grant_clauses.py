@@ -199,10 +199,16 @@ def test_a_released_grant_may_be_followed_at_once():
 
 @pytest.mark.parametrize(
     ("successor", "crashed", "crashed_at", "expected"),
-    [("n1", "n1", 20, "held"), ("n2", "n1", 20, "violated"), ("n1", "n2", 20, "violated"), ("n1", "n1", 0, "violated")],
+    [
+        ("n1", "n1", 20, "held"),
+        ("n2", "n1", 20, "violated"),
+        ("n1", "n2", 20, "violated"),
+        ("n1", "n1", 0, "violated"),
+        ("n1", "n1", 60, "violated"),
+    ],
 )
 def test_the_next_process_of_a_client_that_crashed_may_take_its_grant_back(successor, crashed, crashed_at, expected):
-    """S5, T9: the dead process does nothing more; nobody else knows that, and an earlier crash is no reason."""
+    """S5, T9: the dead process does nothing more; an earlier or a later crash is no reason."""
     h = History()
     h.granted("n1", call=1, applied=2, returned=3, valid_for=100)
     h.fault(crashed, crashed_at, "crash", "begin")
@@ -235,6 +241,14 @@ def test_who_removes_a_record_on_condition_to_take_its_lock_has_replaced_it(
     h.returns("n2", Op.ACQUIRE, removed_at + 3, call, Outcome.APPLIED, owner="owner-n2", version=made)
     assert h.verdict("S5")["verdict"] == expected
     assert h.verdict("S6")["verdict"] == ("violated" if condition == "" else "held")
+
+
+def test_a_rival_under_the_name_of_the_holder_is_a_rival():
+    """S5, D1: where all clients write one name, the node tells them apart."""
+    h = History()
+    h.granted("n1", call=0, applied=1, returned=2, valid_for=100, owner="all")
+    h.granted("n2", call=40, applied=50, returned=51, valid_for=100, owner="all")
+    assert h.verdict("S5")["verdict"] == "violated"
 
 
 def test_who_removes_its_own_record_to_write_it_anew_takes_nothing_over():

@@ -63,6 +63,20 @@ def test_the_worst_sample_is_the_largest_of_its_batch() -> None:
     assert str(judged_threshold("wait < 2s", samples([1.0, 3.0, 2.0]))).endswith("worst 3.000 s: n2, run 2")
 
 
+def test_the_mean_is_no_median() -> None:
+    """One long wait among short ones raises the mean alone."""
+    assert judged_threshold("wait.mean < 2s", samples([1.0, 1.0, 7.0])).measured == 3 * S
+
+
+def test_a_limit_counts_the_runs_that_ask_for_it() -> None:
+    """A wait of 90 in a run without the limit is no sample of it."""
+    limited, free = timed(thresholds=["wait <= 50ns"]), timed()
+    limited.granted("n1", call=0, applied=1, returned=2)
+    free.granted("n1", call=0, applied=89, returned=90)
+    ((_, kept),) = summarised(limited, free).thresholds
+    assert (kept.verdict, kept.samples, kept.measured) == ("held", 1, 2)
+
+
 @pytest.mark.parametrize(
     ("text", "limit", "is_strict"),
     [
