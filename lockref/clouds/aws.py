@@ -50,7 +50,7 @@ over a body that is nested without end. Before the first byte of an answer they 
 
 _LOCAL_CREDENTIALS = frozenset({"env", "shared-credentials-file", "config-file"})
 DUMMY_CREDENTIALS = Credentials("lockref", "lockref-loopback")
-_LOOPBACK_REGION = "us-east-1"
+LOOPBACK_REGION = "us-east-1"
 DUMMY_NOTE: Final = "no AWS credentials were found; dummy ones are sent, as the endpoint is on this machine"
 
 
@@ -124,7 +124,7 @@ def aws_client(
     client = session.client(
         cast("Any", service),
         endpoint_url=endpoint or None,
-        region_name=region or session.region_name or (_LOOPBACK_REGION if endpoint else None),
+        region_name=region or session.region_name or (LOOPBACK_REGION if endpoint else None),
         config=Config(
             connect_timeout=connect_s,
             read_timeout=read_s,

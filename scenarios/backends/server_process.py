@@ -20,13 +20,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import psutil
-
 from lockref.errors import BackendUnavailable
 from scenarios.backends.guard import GUARD, STOP
 from scenarios.backends.pins import LOOPBACK, Launch
 
 if TYPE_CHECKING:
+    import psutil
+
     from lockref.stores.address import StoreAddress
 
 LOG_LINES: Final = 20
@@ -70,6 +70,8 @@ class ServerProcess:
     @property
     def pid(self) -> int:
         """The server's own process number; the guard's until the guard has started it."""
+        import psutil
+
         with contextlib.suppress(psutil.NoSuchProcess, IndexError):
             return int(psutil.Process(self._guard.pid).children()[0].pid)
         return self._guard.pid
@@ -85,6 +87,8 @@ class ServerProcess:
 
     def listeners(self) -> list[tuple[str, int]]:
         """Address and port of every listening TCP socket in the process tree."""
+        import psutil
+
         found = []
         for process in self._tree():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -114,6 +118,8 @@ class ServerProcess:
 
         Killed, not asked: a test server holds nothing worth saving.
         """
+        import psutil
+
         atexit.unregister(self.stop)
         stragglers = self._tree()
         assert self._guard.stdin is not None
@@ -133,6 +139,8 @@ class ServerProcess:
                 process.kill()
 
     def _tree(self) -> list[psutil.Process]:
+        import psutil
+
         with contextlib.suppress(psutil.NoSuchProcess):
             root = psutil.Process(self._guard.pid)
             return [root, *root.children(recursive=True)]

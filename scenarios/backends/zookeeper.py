@@ -20,8 +20,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from lockref.coordination.session import COORDINATION
 from lockref.errors import BackendUnavailable
 from lockref.java import JavaHome, search_java
@@ -142,6 +140,8 @@ class ZooKeeperServers:
 
     def stop(self) -> None:
         """End every server, frozen ones, too."""
+        import psutil
+
         for member in self._members:
             if member.server is not None:
                 with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):

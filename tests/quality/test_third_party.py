@@ -29,7 +29,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.clouds.dynamodb.client": {"boto3", "botocore"},
     "lockref.clouds.dynamodb.signing": {"botocore"},
     "lockref.clouds.gcs.signing": {"google"},
-    "lockref.clouds.s3.signing": {"botocore"},
+    "lockref.clouds.s3.signing": {"boto3", "botocore"},
     "lockref.clouds.azure.client": {"azure", "requests"},
     "lockref.clouds.azure.sdk": {"azure", "requests", "urllib3"},
     "lockref.clouds.bounded_exchange": {"urllib3"},

@@ -11,6 +11,9 @@ from typing import ClassVar
 import pytest
 import requests
 from azure.core.exceptions import ClientAuthenticationError
+from azure.core.pipeline import PipelineContext, PipelineRequest
+from azure.core.pipeline.transport import HttpRequest as SdkRequest
+from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
 from lockref.clouds.answers import silence
@@ -18,6 +21,7 @@ from lockref.clouds.azure.account import EMULATOR_NOTE, connection_string, find_
 from lockref.clouds.azure.client import AzureStore
 from lockref.clouds.azure.facts import OUTCOMES
 from lockref.clouds.azure.sdk import BODY_BYTES_MAX
+from lockref.clouds.azure.signing import shared_key
 from lockref.clouds.statuses import classify
 from lockref.clouds.uri import open_store
 from lockref.errors import ConfigError
@@ -493,3 +497,24 @@ def test_the_sdk_prints_nothing_of_its_own():
     """A process without handlers gets the words of a store's reply, and no line of the SDK's beside them."""
     done = subprocess.run([sys.executable, "-c", OVER_A_BROKEN_REPLY], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers"),
+    [
+        ("GET", "/lake/c/table/lock", {"Content-Length": "0"}),
+        ("PUT", "/lake/c/a%20b", {"Content-Length": "5", "x-ms-blob-type": "BlockBlob", "If-None-Match": "*"}),
+        ("PUT", "/lake/c/k", {"Content-Length": "12", "Content-Type": "text/plain", "If-Match": '"0x8"'}),
+        ("DELETE", "/lake/c/k?snapshot=2024-01-01T00%3A00%3A00", {"If-Match": '"0x8"', "Content-Length": "0"}),
+        ("GET", "/lake/c?restype=container&comp=list&prefix=a%2Fb&marker=&include=metadata,deleted", {}),
+        ("PUT", "/lake/c/k", {"x-ms-copy-source": "http://h/x", "x-ms-copy-source-tag-option": "COPY"}),
+        ("PUT", "/lake/c/k", {"x-ms-source-if-match": "a", "x-ms-blob-content-md5": "b", "X-Other": "c"}),
+    ],
+)
+def test_a_request_is_signed_as_the_sdk_signs_it(method, target, headers):
+    """The SDK's own signer is not loaded for a probe; the two must agree."""
+    account = find_account(host="", endpoint=ENDPOINT, environ={})
+    sent = {"Host": "h", "x-ms-version": "2023-11-03", "x-ms-date": "Mon, 01 Jan 2024 00:00:00 GMT", **headers}
+    theirs = SdkRequest(method, f"http://127.0.0.1:1{target}", headers=dict(sent))
+    SharedKeyCredentialPolicy(account.name, account.key).on_request(PipelineRequest(theirs, PipelineContext(None)))
+    assert shared_key(account, method, target, sent) == theirs.headers["Authorization"]

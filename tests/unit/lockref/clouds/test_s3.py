@@ -22,7 +22,10 @@ from freezegun import freeze_time
 
 from lockref.clouds.s3.client import S3Store, make_client
 from lockref.clouds.s3.facts import OUTCOMES
+from lockref.clouds.s3.signing import S3Signer
 from lockref.clouds.statuses import ANY_CODE, StatusRow
+from lockref.clouds.uri import parse_store_uri
+from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Version
 from lockref.words import Outcome
@@ -346,3 +349,26 @@ def test_a_body_is_read_and_its_connection_given_back(store, monkeypatch):
         monkeypatch.setattr(store._client, "get_object", lambda answer=answer, **_: answer)
         assert store.read("k").outcome is outcome
         assert raw.closed
+
+
+@pytest.mark.parametrize("region", ["", "eu-west-1"])
+@pytest.mark.parametrize("configured", ["", "ap-south-1"])
+def test_the_signer_goes_where_a_client_goes(monkeypatch, region, configured):
+    """A probe of an endpoint learns origin and region without a client of the SDK, and learns the same."""
+    if configured:
+        monkeypatch.setenv("AWS_DEFAULT_REGION", configured)
+    endpoint = "http://127.0.0.1:1"
+    client = make_client(endpoint=endpoint, region=region, request_timeout_ns=NS_PER_S, pool_size=1)
+    signer = S3Signer(
+        parse_store_uri(f"s3://bucket/table?endpoint={endpoint}" + (f"&region={region}" if region else ""))
+    )
+    assert signer.place.origin == client.meta.endpoint_url
+    assert signer._signer._region_name == client.meta.region_name
+    client.close()
+
+
+def test_the_signer_refuses_a_region_that_is_none():
+    """As a client of the SDK does."""
+    address = parse_store_uri("s3://bucket/table?endpoint=http://127.0.0.1:1&region=-a-")
+    with pytest.raises(ConfigError, match="region"):
+        S3Signer(address)
