@@ -194,3 +194,10 @@ def test_what_no_plan_can_hold_is_refused_when_it_is_read(text, place, words, tm
     told = capsys.readouterr().out
     assert f"x.yaml:{place}: " in told
     assert words in told
+
+
+def test_a_controller_that_is_shown_the_time_before_its_cluster_asks_again() -> None:
+    """A read lags by a second at the start: the run ended, and the lock was blamed for a cluster without HISTORY."""
+    stale = "faults:\n  - {kind: stale_read, at: 0s, lag: 1s}\n"
+    scenario = parse_scenario(f"version: 1\nname: x\nclients: 2\nduration: 8s\n{stale}")
+    assert run_simulated(scenario, load_provider("helix"), 1).fault_counts["stale_read-1"][1] > 0

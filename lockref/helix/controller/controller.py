@@ -34,6 +34,7 @@ from lockref.helix.records import layout
 from lockref.helix.records.messages import Message
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.strange_rebalancer import Cabinet
+from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.words import Outcome
 
@@ -198,8 +199,7 @@ class Controller:
             session.create(paths.leader, record.to_json(), is_ephemeral=True)
             found = self._asking.answered(lambda: session.exists(paths.leader, is_watching=True))
             if not isinstance(found.version, Stat):
-                if self._asking.answered(lambda: session.exists(paths.root)).missing:
-                    raise ConfigError(f"there is no cluster {self._paths.cluster!r}: {paths.root} is not there")
+                self._require(lambda: session.exists(paths.root), paths.root, f"there is no cluster {paths.cluster!r}")
                 continue
             # A create whose answer was lost may have succeeded: the znode tells whose it is (T20).
             if found.version.owner != session.id:
@@ -212,6 +212,21 @@ class Controller:
             self._reign_zxid = found.version.created_zxid
             return self._written_into_history(is_continuing=False)
 
+    def _require(self, ask: Callable[[], Reply], path: str, problem: str) -> tuple[int, bytes]:
+        """The version and the body of a znode that every cluster has. ask: for this znode.
+
+        A server that lags may show the time before the cluster was made, so an absent znode is asked for again.
+        Errors: ConfigError with `problem` if it is absent for as long as a session lives without a word.
+        """
+        until_ns = self._runtime.monotonic_ns() + self._session.timeout_ns
+        while True:
+            found = self._asking.answered(ask)
+            if isinstance(found.version, Stat):
+                return found.version.version, found.body or b""
+            if self._runtime.monotonic_ns() >= until_ns:
+                raise ConfigError(f"{problem}: {path} is not there")
+            self._runtime.sleep(RETRY_PAUSE_NS)
+
     def _written_into_history(self, *, is_continuing: bool) -> int:
         """Enter this leader, and take the book over, as one transaction. Returns the version of HISTORY.
 
@@ -219,15 +234,17 @@ class Controller:
         """
         paths = self._paths
         while True:
-            found = self._asking.answered(lambda: self._session.get(paths.leader_history))
-            if not isinstance(found.version, Stat):
-                raise ConfigError(f"the cluster {paths.cluster!r} is not whole: {paths.leader_history} is not there")
+            version, body = self._require(
+                lambda: self._session.get(paths.leader_history),
+                paths.leader_history,
+                f"the cluster {paths.cluster!r} is not whole",
+            )
             # HISTORY is the fence of the cluster. Every batch checks its version, so a batch of an earlier leader,
             # still on its way, fails as a whole. Rejected: to check LEADER alone, which a new leader makes anew under
             # the same path.
-            operations = [change(paths.leader_history, self._entered(found.body or b""), found.version.version)]
+            operations = [change(paths.leader_history, self._entered(body), version)]
             if self._keeps_book:
-                operations += self._book.renewal(found.version.version, self._term if is_continuing else None)
+                operations += self._book.renewal(version, self._term if is_continuing else None)
             reply = self._session.multi(operations)
             if reply.outcome is Outcome.APPLIED and isinstance(reply.version, Stat):
                 if self._keeps_book:
