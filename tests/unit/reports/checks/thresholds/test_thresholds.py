@@ -73,6 +73,7 @@ def test_a_limit_counts_the_runs_that_ask_for_it() -> None:
     limited, free = timed(thresholds=["wait <= 50ns"]), timed()
     limited.granted("n1", call=0, applied=1, returned=2)
     free.granted("n1", call=0, applied=89, returned=90)
+    assert judge(*tables(limited, free)).threshold_samples["run"].to_pylist() == [0]
     ((_, kept),) = summarised(limited, free).thresholds
     assert (kept.verdict, kept.samples, kept.measured) == ("held", 1, 2)
 
@@ -239,6 +240,45 @@ def test_a_drought_spans_the_calls_of_one_client_and_a_standstill_those_of_all()
     assert sorted(sampled(h, "standstill")) == sorted(
         [(3, "n1", h.lock, 3), (13, "n1", h.lock, 17), (13, "n2", h.lock, 30)]
     )
+
+
+def test_a_standstill_is_of_one_lock_and_lasts_beyond_its_last_grant() -> None:
+    """Waits for two locks at the same time are two; n1 goes on waiting after n2 was granted the lock."""
+    h = timed(think_ns=1)
+    h.fails("n1", call=0, returned=50)
+    h.granted("n2", call=5, sent=19, applied=20, returned=20, token=1)
+    h.lock = "other.lock"
+    h.fails("n3", call=30, returned=100)
+    assert sorted((row[0], row[1], row[2]) for row in sampled(h, "standstill")) == sorted(
+        [(20, "n2", "table.lock"), (30, "n1", "table.lock"), (70, "n3", "other.lock")]
+    )
+
+
+def test_an_early_no_counts_from_the_begin_of_its_run_and_by_its_callers_clock() -> None:
+    """Of 40 s the caller's clock showed 30, which is all that a lock can go by; the real run began at 100 s."""
+    h = History(run={"world": "real"}, is_simulated=False, mono_ahead={"n1": {105 * S: 20 * S}})
+    request = h.call("n1", Op.ACQUIRE, 100 * S, timeout_ns=40 * S)
+    h.returns("n1", Op.ACQUIRE, 110 * S, request, Outcome.PRECONDITION_FAILED)
+    assert sampled(h, "early_denial") == [(10 * S, "n1", h.lock, 10 * S)]
+
+
+def test_a_request_about_several_locks_is_one_request() -> None:
+    """A body that tells of two locks has a row for each of them."""
+    h = History()
+    request = h.number()
+    for lock in (h.lock, "second"):
+        h.event(Kind.SENT, 1, "n1", op=Op.READ, request=request, lock=lock)
+    h.granted("n1", call=0, sent=2, applied=3, returned=4, token=1)
+    assert [row[:2] for row in sampled(h, "requests_per_grant")] == [(2, "n1")]
+
+
+def test_what_a_refused_write_would_have_made_is_not_left() -> None:
+    """The mark of n2 was never there."""
+    h = History()
+    h.granted("n1", call=0, sent=1, applied=2, returned=3, token=1)
+    h.lock = "mark"
+    h.write("n2", Op.WRITE, sent=4, if_version="v9", outcome=Outcome.PRECONDITION_FAILED)
+    assert [row[:2] for row in sampled(h, "objects_left")] == [(1, "n1")]
 
 
 def test_objects_left_are_those_that_a_client_wrote_and_nobody_deleted() -> None:
