@@ -102,13 +102,13 @@ class BeatWatch:
 
     def stuck(self) -> str:
         """The hanging call and since when it hangs, in words; empty while all is well, or with nothing to watch."""
-        # Not loaded with the module: commands that nobody needs to watch start faster without it.
-        import psutil
-
         count, pid, length = _HEAD.unpack_from(self._memory)
         if not length:
             self._count = -1
             return ""
+        # Not loaded before a call is under way: commands without one are done sooner.
+        import psutil
+
         try:
             if self._process is None:
                 self._process = psutil.Process(pid)
