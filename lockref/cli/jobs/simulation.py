@@ -68,6 +68,8 @@ def simulate(
     """
     loaded = {name: each.demanding(demands) for name, each in _chosen(scenarios, take_all=take_all).items()}
     spec = load_provider(provider)
+    # Hashed before the first run: the lock's file may be edited while a long command runs, and its chunks then belong
+    # to the code that was loaded.
     sources = Sources.of(spec)
     about = provenance(
         {
@@ -106,6 +108,8 @@ def simulate(
             for name, scenario in loaded.items()
             if name not in misfits
         }
+        # One pool for all campaigns, so that the last seeds of one scenario and the first of the next run side by side.
+        # Results still come in the order of the scenarios, since a reader compares two outputs line by line.
         running = run_campaigns(
             list(campaigns.values()),
             processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
@@ -113,6 +117,7 @@ def simulate(
             on_progress=seed_progress(console),
         )
         with closing(running) as finished:
+            # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.
             for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
                 results = accounts.take(campaign, result, source=name, part=parts[name])
                 # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
@@ -124,6 +129,7 @@ def simulate(
         if take_all:
             _say_skipped_by_catalogue(console, skipped, spec, is_each_told=show_skipped)
         code = accounts.conclude(folder, skipped)
+        # Last of all. Until the account stands whole in the folder, `--resume` may still need them.
         remove_chunks(folder.path)
         return code
 

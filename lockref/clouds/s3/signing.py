@@ -43,7 +43,7 @@ class S3Signer:
 
 
 def _origin_and_region(address: StoreAddress, session: Session) -> tuple[str, str]:
-    """Where requests for the bucket go, and the region that they are signed for.
+    """The origin that requests for the bucket go to, and the region that they are signed for.
 
     Errors: botocore's own for a region that is none.
     """

@@ -129,6 +129,7 @@ class _Gaps:
         abandoned, died = _abandoned_ns(case), np.where(are_leaseless(case), FOREVER, _died_ns(case))
         kept = _kept_ns(case, bounds, died)
         given_up = np.minimum(np.minimum(abandoned, np.where(grants.lapses, kept, FOREVER)), FOREVER - allowance)
+        # Twice β: the holder's clock may be behind by β when it stamps, and the waiter's by β when it compares.
         lapse = np.minimum(valid, given_up + allowance) + 2 * drift + rate_allowance(truth.runs, grants.run, span)
         last_write = changes.at_hi_ns[grants.last] if count else grants.first
         ended = np.where(released, grants.end_hi_ns, 0)
@@ -148,6 +149,8 @@ class _Gaps:
         none = np.zeros(int(never.sum()), dtype=np.int64)
         # A lease is kept by renewing it, a session by being alive.
         alive = np.where(grants.lapses, kept, valid)
+        # L2 counts from the silence where a waiter watches the record, L3 from the end of the validity. Both columns
+        # are kept, so that one table of gaps serves all three clauses and none of them disagrees about what a gap is.
         quiet = np.where(released, ended, np.where(blocked, FOREVER, np.minimum(alive, abandoned)))
         free = np.where(released, ended, np.where(blocked, FOREVER, lapse))
         self.quiet_ns = np.concatenate((quiet, zeros, none))
@@ -162,6 +165,8 @@ class _Gaps:
         assert len({len(column) for column in (self.group, self.run, self.grant, self.free_ns, self.until_ns)}) == 1
         after = np.concatenate((grants.last, before, none - 1))
         until_write = np.concatenate((next_write, grants.first[starts], none - 1))
+        # A hole never accuses: the unrecorded writer may have granted and released in it. It makes the gap undecided,
+        # since it must not acquit either.
         self.is_holed = truth.may_hide(self.group, after, until_write)
         self.is_unread = self._are_unread(case, self.group, after, until_write)
 
@@ -232,6 +237,7 @@ Found = dict[int, tuple[int, int, int]]
 def _long_waits(bounds: Bounds, gaps: _Gaps, waits: Waits, since: Ints, limit: Ints, judged: Flags) -> Found:
     """The gaps during which some live client waited longer than the limit, each with its longest such wait."""
     found: Found = {}
+    # Most histories end here: a gap that is not longer than the limit can hold no wait that is.
     if not bool(np.any(judged & (gaps.until_ns - since > limit))):
         return found
     allowed = allowances_ns(bounds, waits)
