@@ -107,7 +107,11 @@ def kill() -> None:
 def _say_nothing_of_its_end() -> None:
     """The command ends. Every thread that waits for the JVM would tell of that, some by the root logger."""
     logging.disable(logging.CRITICAL)
-    # pyspark hears from the JVM's tasks by such a server, which prints a traceback when one of them is gone.
+    _silence_servers()
+
+
+def _silence_servers() -> None:
+    """pyspark hears from the JVM's tasks by such a server, which prints a traceback when one of them is gone."""
     socketserver.BaseServer.handle_error = lambda *_request: None  # type: ignore[method-assign]
 
 
@@ -150,6 +154,7 @@ def ended_by_signals() -> Iterator[None]:
 
 def _at_exit() -> None:
     """The JVM of a session that nobody has stopped goes with its process, and its folder with it."""
+    _silence_servers()
     kill()
     _folders.close()
 

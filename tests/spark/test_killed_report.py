@@ -150,3 +150,22 @@ def test_a_killed_bench_has_a_report(tmp_path: Path) -> None:
     assert "was killed" in (folder / "report.html").read_text(encoding="utf-8")
     assert (folder / "recording" / "0.0.rows").exists()
     assert not (folder / "events.parquet").exists()
+
+
+AT_ITS_END = """
+import socketserver
+from reports.spark import session
+
+session._at_exit()
+with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as server:
+    try:
+        raise EOFError
+    except EOFError:
+        server.handle_error(None, ("127.0.0.1", 0))
+"""
+
+
+def test_the_end_of_a_report_prints_no_traceback_of_pysparks() -> None:
+    """The JVM is killed while pyspark may be hearing from one of its tasks: a report that was whole ended so."""
+    done = subprocess.run([sys.executable, "-c", AT_ITS_END], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
