@@ -14,8 +14,10 @@ from lockref.dynamodb.table import (
     TABLE,
     VERSION,
     Condition,
+    Merge,
     TableClient,
     absent,
+    changes_of,
     equals,
     exists,
     flag,
@@ -23,6 +25,7 @@ from lockref.dynamodb.table import (
     number,
     text,
     to_bytes,
+    updated,
 )
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
@@ -143,6 +146,24 @@ def test_a_condition_reads_as_the_version_that_it_names():
     assert Condition([equals("ownerName", text("a")), at("7")]) == "7"
     assert Condition([absent(KEY)]) == IF_ABSENT
     assert Condition([exists("isReleased")]) == ""
+
+
+def test_an_absent_attribute_is_no_absent_item():
+    """A history compares the condition with what was there: only the absence of the key says that nothing was."""
+    assert (Condition([absent("isReleased")]), Condition([absent(KEY)])) == ("", IF_ABSENT)
+
+
+def test_a_merge_removes_what_is_its_writers_and_no_longer_there():
+    """B9: what others have written beside it stays."""
+    changes = changes_of(Merge({KEY: text("k"), "a": number(1)}, own=("a", "b")))
+    present = {KEY: text("k"), "a": number(7), "b": number(8), "c": number(9)}
+    assert updated("k", present, changes) == {KEY: text("k"), "a": number(1), "c": number(9)}
+
+
+def test_a_sum_keeps_38_digits():
+    """As DynamoDB's; Python's own context keeps 28."""
+    changes = {"SET": {}, "REMOVE": [], "ADD": {"n": number(1)}}
+    assert updated("k", {KEY: text("k"), "n": number(10**37)}, changes)["n"] == number(10**37 + 1)
 
 
 def test_of_two_who_write_at_one_instant_the_second_is_too_late():

@@ -329,3 +329,15 @@ def test_each_turn_before_a_wait_is_over_may_be_longer():
     history.returns("n3", Op.ACQUIRE, 40 * S, waited, Outcome.APPLIED, owner="o3", token=3, version=made)
     texts = ["wait.max < 30s", "wait.max < 28s"]
     assert limit_verdicts(history, texts) == ["inconclusive", "violated"]
+
+
+def test_a_drought_on_a_late_machine_may_be_longer_by_each_call_and_each_turn_in_it():
+    """n3 asks from 5 s to 45 s in two calls, while n2 was served: 14 spans. What n1 was granted before is none."""
+    history = real(host_late_ns=S, think_ns=2 * S)
+    for number, begin, node in ((1, 1, "n1"), (2, 20, "n2")):
+        held = history.granted(node, call=begin * S, sent=begin * S + 1, applied=begin * S + 2,
+                               returned=begin * S + 3, token=number, valid_for=30 * S)  # fmt: skip
+        history.released(held, call=(begin + 1) * S, applied=(begin + 1) * S, returned=(begin + 1) * S)
+    history.fails("n3", call=5 * S, returned=15 * S)
+    history.granted("n3", call=16 * S, sent=44 * S, applied=44 * S, returned=45 * S, token=3, valid_for=30 * S)
+    assert limit_verdicts(history, ["drought.max < 27s", "drought.max < 25s"]) == ["inconclusive", "violated"]
