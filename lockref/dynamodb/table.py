@@ -55,7 +55,7 @@ def value_in(item: Mapping[str, Any], attribute: str, kind: str) -> object:
 
 def number(value: int | Decimal) -> Attribute:
     """A number, DynamoDB's type N."""
-    return {"N": f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)}
+    return {"N": f"{value.normalize(_DIGITS):f}" if isinstance(value, Decimal) else str(value)}
 
 
 def number_of(value: Attribute) -> Decimal:
