@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from lease_lock import LeaseLock
 
@@ -25,7 +26,7 @@ class TableLease(LeaseLock):
         """Tells the checks what an item says."""
         record = json.loads(body).get("record", {}).get("S", "")
         view = LeaseLock.decode_record(record.encode())
-        return () if view is None else (LockView(**view._asdict()),)
+        return () if view is None else (LockView(**asdict(view)),)
 
 
 class _Items:
