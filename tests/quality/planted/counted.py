@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 from lockref.provider import Grant, RecordView
@@ -12,7 +13,7 @@ from tests.quality.planted.strangers import PlainLock, decode_line
 
 def _without_token(body: bytes) -> RecordView | None:
     view = decode_line(body)
-    return None if view is None else view._replace(token=None)
+    return None if view is None else dataclasses.replace(view, token=None)
 
 
 class CountsByCondition(PlainLock):
@@ -55,7 +56,7 @@ class CountsByCondition(PlainLock):
     @property
     def grant(self) -> Grant | None:
         grant = super().grant
-        return None if grant is None else grant._replace(token=self.counted)
+        return None if grant is None else dataclasses.replace(grant, token=self.counted)
 
 
 class CountsByPut(CountsByCondition):

@@ -173,7 +173,7 @@ class CountsFromZero(PlainLock):
 def decode_tokenless(body: bytes) -> RecordView | None:
     """`PlainLock`'s line, whose number tells grants apart and is no token."""
     view = decode_line(body)
-    return None if view is None else view._replace(token=None)
+    return None if view is None else dataclasses.replace(view, token=None)
 
 
 class GivesNoTokens(PlainLock):

@@ -81,7 +81,7 @@ class _RefusedIsReleased(WritesApart):
     def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
         reply = super().release(if_version, record)
         if reply.outcome is Outcome.PRECONDITION_FAILED and not reply.missing:
-            return reply._replace(outcome=Outcome.APPLIED, version=if_version)
+            return dataclasses.replace(reply, outcome=Outcome.APPLIED, version=if_version)
         return reply
 
 

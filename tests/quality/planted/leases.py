@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ class EmptyIsFree(LeaseLock):
 
         def read(key: str) -> Any:
             found = store.read(key)
-            return found._replace(body=found.body or None)
+            return dataclasses.replace(found, body=found.body or None)
 
         self._store = _Store(store, read=read)
 
@@ -108,7 +109,7 @@ class CountsFromTheReply(LeaseLock):
             length_ns = self._settings.validity_ns - EXAMPLE.MARGIN_NS
             deadline_ns = MonoNs(self._runtime.monotonic_ns() + length_ns)
             self._wall_deadline_ns = self._runtime.wall_ns() + length_ns
-            self._grant = self._grant._replace(deadline_ns=deadline_ns)
+            self._grant = dataclasses.replace(self._grant, deadline_ns=deadline_ns)
         return granted
 
 
@@ -144,7 +145,7 @@ class ForgetsTheToken(LeaseLock):
 
         def without_token(body: bytes) -> Any:
             view = decode(body)
-            return None if view is None else view._replace(token=0)
+            return None if view is None else dataclasses.replace(view, token=0)
 
         self.decode_record = without_token
         try:

@@ -6,6 +6,7 @@ writes: it deletes the record that has run out, and then creates its own.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from lockref.errors import ReleaseFailed
@@ -22,7 +23,7 @@ NAME = "locked"
 def decode_state(body: bytes) -> RecordView | None:
     """As `decode_line`. Whose record it is, and which grant's, only its writer knows."""
     view = decode_line(body)
-    return None if view is None else view._replace(owner=NAME, token=None)
+    return None if view is None else dataclasses.replace(view, owner=NAME, token=None)
 
 
 class WritesOneName(PlainLock):
@@ -47,7 +48,7 @@ class DeletesWhatRanOut(GivesNoTokens):
         if reply.outcome is Outcome.APPLIED:
             return super().put(body, None)
         # Whatever became of the deletion, no record of ours was written.
-        return reply if reply.outcome is Outcome.REJECTED else reply._replace(outcome=Outcome.CONFLICT)
+        return reply if reply.outcome is Outcome.REJECTED else dataclasses.replace(reply, outcome=Outcome.CONFLICT)
 
     def remove(self, version: Version) -> Any:
         return self.store.delete(self.key, version)

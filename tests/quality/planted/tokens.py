@@ -5,6 +5,7 @@ Where no record shows tokens, only what the calls returned can accuse. And in th
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.quality.planted.variants import TokenElsewhere
 class _ShowsTheNext(Tenure[LockFile]):
     def grant(self) -> Grant:
         grant = super().grant()
-        return grant._replace(token=None if grant.token is None else grant.token + 1)
+        return dataclasses.replace(grant, token=None if grant.token is None else grant.token + 1)
 
 
 class ShowsTheNextToken(StorageLock):
@@ -38,7 +39,7 @@ class _ShowsItsNumber(Tenure[LockFile]):
         self.number = len(given)
 
     def grant(self) -> Grant:
-        return super().grant()._replace(token=self.number)
+        return dataclasses.replace(super().grant(), token=self.number)
 
 
 class ShowsItsOwnCount(StorageLock):
@@ -87,7 +88,7 @@ class NoTokenAfterTakeover(StorageLock):
     @property
     def grant(self) -> Grant | None:
         grant = super().grant
-        return grant._replace(token=None) if grant is not None and self._has_taken_over else grant
+        return dataclasses.replace(grant, token=None) if grant is not None and self._has_taken_over else grant
 
 
 class ShowsTheNewestToken(PlainLock):
@@ -104,7 +105,7 @@ class ShowsTheNewestToken(PlainLock):
     @property
     def grant(self) -> Grant | None:
         grant = super().grant
-        return None if grant is None else grant._replace(token=self.token_seen)
+        return None if grant is None else dataclasses.replace(grant, token=self.token_seen)
 
 
 class CountsItsRenewals(PlainLock):
@@ -119,4 +120,4 @@ class CountsItsRenewals(PlainLock):
     @property
     def grant(self) -> Grant | None:
         grant = super().grant
-        return None if grant is None else grant._replace(token=self.token + self.renewals)
+        return None if grant is None else dataclasses.replace(grant, token=self.token + self.renewals)

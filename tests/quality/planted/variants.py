@@ -55,7 +55,7 @@ class SparseTokens(StorageLock):
 
 def _without_token(body: bytes) -> RecordView | None:
     view = lockfile.decode(body)
-    return None if view is None else view._replace(token=None)
+    return None if view is None else dataclasses.replace(view, token=None)
 
 
 class TokenElsewhere(StorageLock):
