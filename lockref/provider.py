@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from lockref.errors import CapabilityMissing
 from lockref.ports import OpenPort, PortKind
@@ -29,12 +29,12 @@ INTERFACE_VERSION = 1
 """Raised when a change to `LockProvider` or `LockContext` would break an existing lock."""
 
 
-# What a lock is handed cannot be changed. Grants, views and events are named tuples, because they are made with every
-# request, and a frozen dataclass takes three times as long to make. The hot places give the fields by position, because
-# names cost a dictionary; everybody else gives names.
+# A view of a record is made with every request, and is not frozen, though nobody changes it: a frozen dataclass takes
+# three times as long to make. Grants and reports are handed to the lock's user, who must not change them.
 
 
-class Grant(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Grant:
     """A lock that was given: to whom, under which number, believed until when.
 
     owner: the identity written to the store.
@@ -50,7 +50,8 @@ class Grant(NamedTuple):
     deadline_ns: MonoNs | None = None
 
 
-class RecordView(NamedTuple):
+@dataclass(slots=True, unsafe_hash=True)
+class RecordView:
     """A stored lock record as the checks see it, whatever its wire format.
 
     valid_until_ns: wall time up to which the protocol promises that nobody
@@ -161,7 +162,8 @@ class LockEventKind(StrEnum):
     METRIC = "metric"
 
 
-class LockEvent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LockEvent:
     """One report: a change of the grant, or a metric (`name`, `value`; counters count up by `value`)."""
 
     kind: LockEventKind

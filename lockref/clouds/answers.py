@@ -100,7 +100,6 @@ def silence(outcome: Outcome, why: str, *, status: int = 0) -> Meaning:
 
 def write_reply(found: Meaning) -> WriteReply:
     """The answer to a write, for a lock."""
-    assert not found.version or found.outcome is Outcome.APPLIED, "only an applied write has a version"
     return WriteReply(
         outcome=found.outcome,
         version=Version(found.version) if found.version else None,

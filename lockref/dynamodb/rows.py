@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from lockref.delta.record import OWN
@@ -67,7 +68,7 @@ class Marks(Rows):
             return found
         mark = value_in(read_object(found.body), MARK, "N")
         body = json.dumps({"mark": decimal(mark) if isinstance(mark, str) else None}).encode()
-        return found._replace(body=body)
+        return replace(found, body=body)
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
         return self._put(key, body, equals(VERSION, text(version)))

@@ -12,13 +12,12 @@ from typing import Final
 from lockref.ports import Channel, PortKind, Reply, Request, of_fields
 from lockref.stores.arguments import require_key, require_version, require_write
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
-from lockref.words import ABSENT, IF_ABSENT, Op, Outcome
+from lockref.words import ABSENT, IF_ABSENT, Op
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _OP_NONE = Op.NONE
 _OP_READ = Op.READ
 _OP_WRITE = Op.WRITE
-_OUTCOME_APPLIED = Outcome.APPLIED
 
 READ, PUT, DELETE = "read", "put", "delete"
 """The verbs of an object store."""
@@ -48,7 +47,7 @@ class ObjectStoreClient:
             Request, (self._client, self._service, READ, key, "", None, _OP_READ, ABSENT, (), False, _OP_NONE)
         )
         outcome, version, body, _missing, status, reason = self._send(request, self._timeout_ns)
-        return of_fields(ReadReply, (outcome, body, version, status, reason))
+        return ReadReply(outcome, body, None if version is None else Version(version), status, reason)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
         require_write("put_if_absent", key, body)
@@ -73,8 +72,7 @@ class ObjectStoreClient:
             Request, (self._client, self._service, verb, key, condition, body, op, ABSENT, (), False, _OP_NONE)
         )
         outcome, version, _body, missing, status, reason = self._send(request, self._timeout_ns)
-        assert version is None or outcome is _OUTCOME_APPLIED, "only an applied write has a version"
-        return of_fields(WriteReply, (outcome, version, missing, status, reason))
+        return WriteReply(outcome, None if version is None else Version(version), missing, status, reason)
 
     def close(self) -> None:
         self._channel.close()

@@ -19,7 +19,7 @@ absence means something else than a successor (H15, U9).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, NewType, Protocol, runtime_checkable
+from typing import NewType, Protocol, runtime_checkable
 
 from lockref.words import Outcome
 
@@ -31,10 +31,11 @@ Version = NewType("Version", str)
 _OUTCOME_APPLIED = Outcome.APPLIED
 
 
-# Both replies are named tuples: nobody can change one, and a frozen dataclass takes three times as long to make.
+# The replies are not frozen, though nobody changes them: a frozen dataclass takes three times as long to make.
 
 
-class WriteReply(NamedTuple):
+@dataclass(slots=True, unsafe_hash=True)
+class WriteReply:
     """The answer to a conditional write or delete. Only an applied write has a version.
 
     `status` is the HTTP status where there was one; None means that no
@@ -47,6 +48,9 @@ class WriteReply(NamedTuple):
     status: int | None = None
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        assert (self.version is not None) <= (self.outcome is _OUTCOME_APPLIED), "only an applied write has a version"
+
     def in_words(self) -> str:
         """The answer for messages."""
         parts = [self.outcome.name.lower().replace("_", " ")]
@@ -57,7 +61,8 @@ class WriteReply(NamedTuple):
         return " ".join(parts)
 
 
-class ReadReply(NamedTuple):
+@dataclass(slots=True, unsafe_hash=True)
+class ReadReply:
     """The answer to a read: APPLIED with a body, APPLIED with neither (absent), or a failure."""
 
     outcome: Outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def _named(name: str, body: bytes) -> RecordView | None:
     view: RecordView | None = LeaseLock.decode_record(body)
     if view is None or view.valid_until_ns is None:
         return view
-    return view._replace(valid_until_ns=WallNs(view.valid_until_ns // MARK * MARK + MARKS[name]))
+    return replace(view, valid_until_ns=WallNs(view.valid_until_ns // MARK * MARK + MARKS[name]))
 
 
 MARK = 1_000

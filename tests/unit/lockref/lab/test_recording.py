@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -25,7 +26,7 @@ class LosesAnswers(MemoryStore):
 
     def put_if_version(self, key: str, body: bytes, version: Version) -> WriteReply:
         reply = super().put_if_version(key, body, version)
-        return reply._replace(outcome=Outcome.AMBIGUOUS, version=None) if self.is_deaf else reply
+        return replace(reply, outcome=Outcome.AMBIGUOUS, version=None) if self.is_deaf else reply
 
 
 def record(owner: str, token: int | None, until: int = 0, *, released: bool = False) -> bytes:
