@@ -100,7 +100,8 @@ class CreateAndDelete:
         if seen is not None and seen.outcome is Outcome.APPLIED and seen.body == body:
             return seen.version, True
         is_known = seen is not None and seen.outcome is Outcome.APPLIED and seen.body is not None
-        if is_open and not is_known:
+        if is_open:
+            # Also beside another's record: a request on its way may arrive after that one has gone.
             self.forsake(body)
         mine = is_known and seen is not None and seen.body in self.forsaken
         return None, False if is_known and not mine else None
