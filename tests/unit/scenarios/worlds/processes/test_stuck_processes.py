@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -105,6 +106,24 @@ def hears(process: subprocess.Popen[str], word: str) -> str:
     pytest.fail(f"it never said {word!r}: {said}")
 
 
+def is_in_c(process: subprocess.Popen[str]) -> None:
+    """Wait until the command is inside the C code: it says so just before, and computes in there."""
+    hears(process, "in C")
+    enough_s = _computed_s(process) + 0.2
+    while _computed_s(process) < enough_s:
+        assert process.poll() is None, "it ended by itself"
+        time.sleep(0.01)
+
+
+def _computed_s(process: subprocess.Popen[str]) -> float:
+    """The processor time that the command and its children have used."""
+    used_s = 0.0
+    for each in _of_session(process.pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            used_s += each.cpu_times().user
+    return used_s
+
+
 @pytest.mark.parametrize(
     ("how", "command"),
     [
@@ -132,7 +151,7 @@ def test_a_lock_that_hangs_in_c_code_ends_the_command(tmp_path: Path, how: str, 
 def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     """The first one cannot be heard inside C code. Nobody in there is asked about the second."""
     with begun(tmp_path, "in_a_sum", *ONE_SEED, patience_s=MUCH_S) as process:
-        hears(process, "in C")
+        is_in_c(process)
         process.send_signal(signal.SIGINT)
         # A signal that follows at once is the same order: `timeout` sends each twice. The word comes later than that.
         hears(process, "a second signal ends it at once")
@@ -146,7 +165,7 @@ def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
 def test_one_signal_ends_a_command_whose_workers_hang(tmp_path: Path) -> None:
     """The command itself is not inside the C code: it hears the first signal, and its workers end with it."""
     with begun(tmp_path, "in_a_sum", *IN_WORKERS, patience_s=MUCH_S) as process:
-        hears(process, "in C")
+        is_in_c(process)
         process.send_signal(signal.SIGINT)
         hears(process, "interrupted")
         assert process.wait(60) == 130
@@ -158,7 +177,7 @@ def test_one_signal_ends_a_command_whose_workers_hang(tmp_path: Path) -> None:
 def test_what_hangs_in_c_code_does_not_outlive_a_killed_command(tmp_path: Path, command: tuple[str, ...]) -> None:
     """The thread that ends an orphan gets no turn beside C code that keeps the interpreter."""
     with begun(tmp_path, "in_a_sum", *command) as process:
-        hears(process, "in C")
+        is_in_c(process)
         others = [each for each in _of_session(process.pid) if each.pid != process.pid]
         assert others
         process.kill()
