@@ -126,7 +126,7 @@ where nobody counted.
 
 
 class RunRow(TypedDict, total=False):
-    """A row of `RUNS_SCHEMA` as it is made up; `runs_table` says what stands for a key that is left out."""
+    """A row of the runs table (`RUNS_SCHEMA`). Keys may be left out: see `runs_table`."""
 
     run: int
     seed: int
@@ -251,8 +251,9 @@ class Recorder:
     ) -> None:
         """Append one event. Empty text and ABSENT mean "no value".
 
-        The order is that of the columns. Who records rarely gives what could be mistaken for its neighbour by its name.
-        Not a row object: making one costs half of what appending costs.
+        The arguments have the order of the columns. The recorders of requests give all of them by position, because
+        names cost time with every request. Other callers give by name what could be mistaken for its neighbour. Not a
+        row object: making one costs half of what appending costs.
         """
         at_ns, wall_ns, mono_ns, task = stamp
         codes = self._codes

@@ -29,8 +29,9 @@ INTERFACE_VERSION = 1
 """Raised when a change to `LockProvider` or `LockContext` would break an existing lock."""
 
 
-# What a lock is handed is frozen, and locks copy it with `dataclasses.replace`: a named tuple is made in a third of the
-# time, and cannot be copied so. The hot places give the fields by position, because names cost a dictionary.
+# Grants, views and reports are frozen dataclasses, because locks copy them with `dataclasses.replace`. Rejected: named
+# tuples, which are made in a third of the time, and which `replace` refuses. Hot places give the fields by position,
+# because each call with names makes a dictionary.
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class CampaignResult(JudgedResult):
         if self.resumed:
             found.append(f"resumed: {counted(self.resumed, 'seed')} had been run and judged before the interruption")
         if self.summary.runs and (idle := [fault for fault in self.sure_faults if not self.effects[fault]]):
-            # A demand for its kind is met by another fault of the kind, and where nothing is demanded nobody asks.
+            # A demand for a kind is met by any fault of that kind. Without a demand no verdict shows an idle fault.
             runs = counted(self.summary.runs, "run")
             found.append(f"{counted(len(idle), 'fault')} of the scenario changed nothing in {runs}: {', '.join(idle)}")
         return found

@@ -206,7 +206,7 @@ class _Watch:
                 self._kill()
 
     def _say_that_it_ends(self) -> None:
-        """Once, where a command that was told to end takes its time."""
+        """Say once that the command is ending, if that takes longer than `ENDING_S`."""
         if self._told_to_end_s is None or self._has_said_so or time.monotonic() - self._told_to_end_s < ENDING_S:
             return
         self._has_said_so = True

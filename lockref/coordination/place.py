@@ -100,7 +100,7 @@ def _session(address: StoreAddress, runtime: Runtime, timeout_ns: int) -> Iterat
 
 
 def _remove(session: Session, root: str) -> None:
-    """Remove the folder, as far as it goes: znodes that clients leave are no failure. A session's own end with it."""
+    """Remove the folder as far as possible. What stays is no failure: a session's own znodes end with the session."""
     paths = [root]
     for path in paths:  # Grows while it is walked: parents before children.
         paths += [f"{path}/{name}" for name in session.children(path).body or ()]

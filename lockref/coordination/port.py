@@ -110,7 +110,7 @@ class Call(bytes):
 
 
 class Stat(str):
-    """The status of a znode, as a server reports it. Two states of the znode differ in its string.
+    """The status of a znode, as a server reports it. As a string it is different for any two states of the znode.
 
     created_zxid: the transaction that created it (czxid); it rises over the life of an ensemble, changes of leader
     included, and is the fencing token of whatever the znode stands for. changed_zxid: the last one that wrote its body

@@ -142,9 +142,8 @@ class FenceMark(Generic[M]):
             return self._kept[1]
         else:
             token = None
-        # The order is what makes rule 3 safe: any grant that this record could follow has raised the mark before it was
-        # written. A mark that was read earlier might miss that raise.
-        # Rule 3 reads anew, after the record was read.
+        # Rule 3 reads the mark anew, after the record was read. This order makes it safe: any grant that this record
+        # could follow has raised the mark before it was written. A mark that was read earlier might miss that raise.
         mark = None if token is None else self._last
         if mark is None:
             if is_over():

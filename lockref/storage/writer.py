@@ -45,7 +45,7 @@ class LockFileWriter:
 
     @staticmethod
     def estimate_wall(previous: Attempt[LockFile], now: Moment, terms: LeaseTerms) -> int:
-        """The time for a wall clock that was set back, by the monotonic clock since `previous` (H19, E31)."""
+        """The wall time now, by the monotonic clock since `previous` if the wall clock was set back (H19, E31)."""
         expected_ns = previous.wall_estimate_ns + (now.mono_ns - previous.sent.mono_ns)
         return expected_ns if expected_ns - now.wall_ns > terms.margin_ns else now.wall_ns
 

@@ -200,8 +200,8 @@ def _pauses(case: Case, run: int, until_ns: int) -> list[Departure]:
     for node, begin_ns, end_ns in case.disturbances.pauses.get(run, ()):
         if begin_ns > until_ns:
             continue
-        # `begin_lo` and `end_hi`: the widest interval in which the grant can have stood. A doubt counts for the lock:
-        # rather one departure too many is told.
+        # `begin_lo` and `end_hi`: the widest interval in which the grant can have stood. In doubt one departure too
+        # many is told, in favour of the lock.
         held = mine[(grants.node[mine] == node) & (grants.begin_lo_ns[mine] <= begin_ns)]
         held = held[(grants.end_hi_ns[held] == ABSENT) | (grants.end_hi_ns[held] >= begin_ns)]
         ends = grants.valid_until_true_ns[held]

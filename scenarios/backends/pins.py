@@ -68,7 +68,7 @@ class Native(Packages):
 
     @property
     def needs(self) -> str:
-        """The requirements of this program to the machine."""
+        """The software that this program needs on the machine."""
         return f"Python {self.python_min[0]}.{self.python_min[1]} or later"
 
     @property
@@ -92,7 +92,7 @@ class NodeNative:
 
     @property
     def needs(self) -> str:
-        """The requirements of this program to the machine."""
+        """The software that this program needs on the machine."""
         return f"Node {self.node_min[0]} or later with npm"
 
     @property
@@ -147,7 +147,7 @@ class Backend:
 
     @property
     def needs(self) -> str:
-        """The requirements to the machine."""
+        """The software and the platform that the server needs."""
         least = self.natives[-1].needs
         return f"{least}; {' or '.join(self.platforms)}" if self.platforms else least
 

@@ -241,7 +241,7 @@ class Work(Model):
 
 
 class Workload(Model):
-    """The use that clients make of the lock, and their life.
+    """The workload of the clients: how they use the lock, and how each of them lives.
 
     kind: the protected resource: `list` and `counter` trust the lock alone,
     `register` and `log` check what they are told (see scenarios/workloads).

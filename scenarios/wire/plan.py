@@ -86,8 +86,8 @@ def clock_offsets_ns(plan: FaultPlan) -> dict[str, int]:
 def clock_environment(offset_ns: int) -> dict[str, str]:
     """The environment that sets a program's wall clock apart by libfaketime.
 
-    It works on programs that ask the C library.
-    The library is built on first use; `LOCKREF_FAKETIME` names another one.
+    It works on programs that ask the C library for the time. libfaketime is built on first use; `LOCKREF_FAKETIME`
+    names another build of it.
     Errors: BackendUnavailable if it cannot be had.
     """
     if not offset_ns:

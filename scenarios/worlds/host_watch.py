@@ -1,4 +1,4 @@
-"""The lateness with which this machine wakes its threads: a fact of the host, recorded beside the lock's deeds.
+"""The lateness with which this machine wakes its threads: a fact of the host, recorded beside the lock's events.
 
 A thread asks to sleep for a moment, again and again, and notes by how much each sleep was longer than asked. A crowd of
 threads in one process, or a machine that does other work, makes that seconds. The judge accuses no lock of them.

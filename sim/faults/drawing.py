@@ -1,4 +1,4 @@
-"""The drawing of a plan: the shape that the plan must fit, and the plan under way, by which a kind draws its fields."""
+"""The drawing of plans: the shape that a plan must fit, and the draws by which a kind of fault fills its fields."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class CoordinationService:
         return self._write(session, request.verb, call.operations)
 
     def refuse(self, request: Request, refusal: Refusal) -> Reply:
-        """The refusal of a request before its session is looked at, which the request does not keep alive.
+        """Refuse a request before its session is looked at: the request does not keep the session alive.
 
         What an HTTP status says of a condition or of an absent object, a ZooKeeper would say only where it is so.
         """

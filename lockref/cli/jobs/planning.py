@@ -67,7 +67,7 @@ def plan_writers(
 
 
 def _grants(order: str, poll_ns: int | None) -> Grants:
-    """The way in which the next holder is chosen, for this order and this period of polls, in words."""
+    """The way in which the next holder is chosen, for this order and this period of polls."""
     if order == RANDOM_WINNER:
         return Grants.RANDOM
     return Grants.POLLING if poll_ns else Grants.FIRST

@@ -61,7 +61,7 @@ def simulate(
     resume: go on with the unfinished run of the same command. demands: further thresholds of every scenario.
     shrink_for: nanoseconds of real time for shrinking failures, in all; 0 to shrink none.
     show_skipped: tell each scenario of the whole catalogue that does not apply to the lock, and not their number alone.
-    is_verbose: show the block of each failure, also where another scenario has shown one of the same kind.
+    is_verbose: show the block of each failure, also where one of the same kind was shown before.
     allowed: exit codes that count as success.
     Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when the finished
     seeds are stored.
@@ -129,7 +129,7 @@ def simulate(
         if take_all:
             _say_skipped_by_catalogue(console, skipped, spec, is_each_told=show_skipped)
         code = accounts.conclude(folder, skipped)
-        # Last of all. Until the account stands whole in the folder, `--resume` may still need them.
+        # Last of all. Until the account stands whole in the folder, `--resume` may still need the chunks.
         remove_chunks(folder.path)
         return code
 
@@ -242,7 +242,7 @@ def _say_skipped(console: Console, skipped: Mapping[str, str], spec: ProviderSpe
 def _say_skipped_by_catalogue(
     console: Console, skipped: Mapping[str, str], spec: ProviderSpec, *, is_each_told: bool
 ) -> None:
-    """As `_say_skipped`, or their number alone: the whole catalogue has many for other locks."""
+    """Say the scenarios that do not apply, each or by their number alone: the catalogue has many for other locks."""
     if is_each_told:
         _say_skipped(console, skipped, spec)
     elif skipped:

@@ -86,7 +86,7 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
 
 
 def _has_mark(status: int, headers: Mapping[str, str], body: bytes) -> bool:
-    """Is a success to a removal of the service's kind? A 204 has no body, so it is no page."""
+    """True if the answer to a removal comes from the service. A 204 has no body, so it is no page of a proxy."""
     if status == _NO_CONTENT or not MARKS.isdisjoint(headers):
         return True
     return headers.get("content-type", "").startswith(JSON) and body.strip() == NULL

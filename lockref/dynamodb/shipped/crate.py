@@ -75,7 +75,7 @@ class Crate(RowLock):
     def lease_s(self, row: dict[str, Any]) -> int | None:
         """The seconds that a reader understands in `leaseDuration`; None if there is no value.
 
-        Raises CorruptRecord for others.
+        Raises CorruptRecord for a value that is no whole number.
         """
         words = words_in(row, DURATION)
         if words is None:

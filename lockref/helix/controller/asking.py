@@ -1,4 +1,4 @@
-"""A controller's requests: repeated until an answer comes, or sent once; then no answer makes the pass begin anew."""
+"""A controller's requests: some are repeated until an answer comes; after others, silence begins the pass anew."""
 
 from __future__ import annotations
 

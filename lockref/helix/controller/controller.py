@@ -194,8 +194,8 @@ class Controller:
         record = ZNRecord(self._name, {"LIVE_INSTANCE": own, "SESSION_ID": own})
         while True:
             # The answer is not looked at. "Exists", "created" and no answer all lead to the same question: whose is the
-            # znode? Prior art: Curator's protected create, by way of kazoo, which marks the znode to find it again. The
-            # owner in its Stat does.
+            # znode? Prior art: Curator's protected create, by way of kazoo, which puts a mark into the znode's name to
+            # find it again. Here no mark is needed: the znode's Stat names its owner.
             session.create(paths.leader, record.to_json(), is_ephemeral=True)
             found = self._asking.answered(lambda: session.exists(paths.leader, is_watching=True))
             if not isinstance(found.version, Stat):
@@ -216,7 +216,7 @@ class Controller:
         """The version and the body of a znode that every cluster has. ask: for this znode.
 
         A server that lags may show the time before the cluster was made, so an absent znode is asked for again.
-        Errors: ConfigError with `problem` if it is absent for as long as a session lives without a word.
+        Errors: ConfigError with `problem` if it stays absent for one session timeout.
         """
         until_ns = self._runtime.monotonic_ns() + self._session.timeout_ns
         while True:

@@ -136,7 +136,7 @@ class Arrival:
     def _left(self, session: str, own: str) -> list[str]:
         """The znodes that one session has left, children before parents.
 
-        The states in an earlier session's are carried over.
+        The states that an earlier session has reported are carried over.
         """
         folder = self._paths.current_states(session)
         found = [folder]

@@ -1,4 +1,4 @@
-"""The layer between Helix' lock and ZooKeeper: read, change and write until no other write came between; and a thread
+"""The layer between Helix' lock and ZooKeeper: updates under the version that was read, and a thread for changes.
 
 Three properties of it make the lock what it is. A request without an answer is sent again, for a day. An update reads,
 asks a function for the new record and writes it under the version that was read, until nobody was quicker; what the

@@ -212,7 +212,7 @@ def _let_go_without_cause(case: Case) -> tuple[_Found, Flags]:
 
 
 class _Record:
-    """The deeds of one process and the answers to them: did its lock have a reason to let go?"""
+    """The requests of one process and their answers: did its lock have a reason to let go?"""
 
     def __init__(self, case: Case) -> None:
         self._case = case

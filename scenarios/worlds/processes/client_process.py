@@ -61,8 +61,7 @@ class Surroundings:
     def context(self, runtime: Runtime, clients: list[Client], lock: str = "") -> LockContext:
         """The context that a lock is made from.
 
-        clients: those that hear its reports; the list may still grow. lock: "" is the
-        process's only one.
+        clients: those that hear its reports; the list may still grow. lock: "" is the process's only one.
         """
         return LockContext(
             runtime=runtime,

@@ -322,8 +322,8 @@ class Workers:
                 if self._injection is not None:
                     self._injection.work.raise_failure()
                 left_ns = max(0, ends_ns - self._runtime.monotonic_ns())
-                # `wait` is not waiting for the injection's thread, so an error there is looked for. With a plan that is
-                # more often.
+                # `wait` does not hear of an error in the injection's thread. So the loop looks for one, and with a plan
+                # it looks more often.
                 look_ns = LOOK_NS if self._injection is None else LOOK_NS // 10
                 answered = wait([self._controls[number] for number in pending], min(left_ns, look_ns) / NS_PER_S)
                 if not answered and left_ns:

@@ -71,8 +71,8 @@ class Untaken:
     def at(self, position: int) -> tuple[int, Write | None]:
         """The first write that is not taken, from this position on, and the position behind it."""
         # Union-find with path halving (Tarjan and van Leeuwen 1984), where "taken" only ever grows. A linked list would
-        # not do: one write stands in several of these orders, and is taken in all of them at once without being told to
-        # any.
+        # not do: one write stands in several of these orders. Once it is taken, all of them must pass it over, and here
+        # none of them has to be changed for that.
         found = position
         while True:
             while self._next[found] != found:
