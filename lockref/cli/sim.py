@@ -31,7 +31,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE,
 @click.option("--show-skipped", is_flag=True, help="With --all: tell each scenario that does not apply, and why.")
 @click.option(
     "--verbose", "is_verbose", is_flag=True,
-    help="Of several scenarios: show each failure in full, also one that another scenario has shown already.",
+    help="Show each failure in full, also one of a kind that was shown before.",
 )  # fmt: skip
 @DEMANDS
 @ALLOWED
