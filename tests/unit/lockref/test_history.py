@@ -1,4 +1,4 @@
-"""The runs table: its rows as they are made up have its columns, and values that fit into them."""
+"""The runs table: a `RunRow` has its columns, and values that fit into them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_row_has_the_columns_of_the_table() -> None:
 
 
 def test_a_value_that_may_be_none_has_a_column_that_may_be_null() -> None:
-    """A row would end the command that writes it."""
+    """A null in any other column would end the command that writes the row."""
     optional = {name for name, hint in get_type_hints(RunRow).items() if get_origin(hint) is types.UnionType}
     assert optional <= {column.name for column in RUNS_SCHEMA if column.nullable}
 

@@ -177,7 +177,8 @@ def test_a_read_takes_body_and_generation_from_one_answer(store, adapter):
 def test_conditions_reach_the_request(store, adapter, call, condition):
     """A create asks for generation 0, a replacement for the one it read; a put sets no condition."""
     adapter.answer = (200, {"Content-Type": "application/json"}, json.dumps({"generation": "8"}).encode())
-    call(store)
+    # A removal makes no generation, and this answer has no sign of the service.
+    assert call(store).outcome is (O.AMBIGUOUS if call is CALLS["delete"] else O.APPLIED)
     (request,) = adapter.requests
     assert (condition in request.url) if condition else ("ifGeneration" not in request.url)
     if request.method == "POST":

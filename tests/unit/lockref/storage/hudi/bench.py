@@ -87,9 +87,9 @@ class ToldStore:
 
     def _answer(self, send: Callable[[], Any]) -> Any:
         told = self.replies.pop(0) if self.replies else None
-        reply = send() if told is None or type(told) is tuple else told
+        reply = send() if told is None or isinstance(told, tuple) else told
         self.before_reply()
-        return told[0] if type(told) is tuple else reply
+        return told[0] if isinstance(told, tuple) else reply
 
     def read(self, key: str) -> ReadReply:
         return self._answer(lambda: self._store.read(key))
@@ -155,7 +155,7 @@ class BenchClient:
         answer = self.writes.pop(0) if self.writes else None
         if isinstance(answer, LockError):
             raise answer
-        if answer is None or type(answer) is tuple:
+        if answer is None or isinstance(answer, tuple):
             landed = self._client.try_upsert_lock_file(new, previous)
             if self.before_reply_ns:
                 self._runtime.sleep(self.before_reply_ns.pop(0))
