@@ -29,9 +29,9 @@ INTERFACE_VERSION = 1
 """Raised when a change to `LockProvider` or `LockContext` would break an existing lock."""
 
 
-# Grants, views and reports are frozen dataclasses, because locks copy them with `dataclasses.replace`. Rejected: named
-# tuples, which are made in a third of the time, and which `replace` refuses. Hot places give the fields by position,
-# because each call with names makes a dictionary.
+# Grants, record views and reports are frozen dataclasses, because locks copy them with `dataclasses.replace`. Rejected:
+# named tuples, which are made in a third of the time, and which `replace` refuses. Hot places give the fields by
+# position, because each call with names makes a dictionary.
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,7 @@ RecordDecoder = Callable[[bytes], RecordView | None]
 """Bytes of a lock object to its view; None where they are no lock record. Never raises."""
 
 
+# Not frozen: a lock does not get it, but the recorder, which makes one for each body that it sees.
 @dataclass(slots=True, unsafe_hash=True)
 class LockView:
     """One lock in a stored state, as the checks see it. A state may hold several locks.
