@@ -173,9 +173,10 @@ _UNSENT: Final = "nothing was sent"
 def lost(error: Exception, exchange: Exchange) -> tuple[Outcome, str]:
     """The outcome and the reason of a request that ended with one of `NOT_READ`.
 
-    Raises `error` again where it is Python's own and nothing came: it is then a defect of our own call.
+    Raises `error` again where it is Python's own and nothing came: it is then a defect of our own call. A ValueError is
+    none: the SDK fetches credentials within the call, and raises it over what a program of the user's printed.
     """
-    if not exchange.status and not isinstance(error, NO_ANSWER):
+    if not exchange.status and not isinstance(error, (*NO_ANSWER, ValueError)):
         raise error
     return explain(error)
 

@@ -91,11 +91,12 @@ def answer_to(_place: Place, call: Call, reply: HttpReply) -> Answer:
 def write_refusal(status: int, reason: str) -> bytes:
     """The refusal that a fault may send, where others have this status.
 
-    reason: for people; its first word is the code, where it is one of DynamoDB's.
+    reason: for people; its first word is the code, where the table has it and it means the same as the status does.
     """
     status, code = REFUSALS_BY_STATUS.get(status, (status, "InternalServerError"))
     named = reason.partition(":")[0]
-    if named.endswith(("Exception", "Exceeded")) and named.isalpha():
+    meant = classify(OUTCOMES, status, code).outcome
+    if any((row.status, row.code, row.outcome) == (status, named, meant) for row in OUTCOMES):
         code = named
     body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": reason})
     return http_reply(status, ("Content-Type", "application/x-amz-json-1.0"), body=body.encode())

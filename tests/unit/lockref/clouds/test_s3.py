@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
 
 import pytest
 from botocore.awsrequest import AWSResponse
@@ -198,6 +199,8 @@ def test_a_success_without_an_etag_is_ambiguous(store, stubber):
         (ResponseStreamingError(error="secret"), O.AMBIGUOUS, "may have taken effect"),
         (IncompleteReadError(actual_bytes=1, expected_bytes=2), O.AMBIGUOUS, "may have taken effect"),
         (NoCredentialsError(), O.REJECTED, "credentials"),
+        # What a program that gives credentials printed: the SDK asks it within the call.
+        (json.JSONDecodeError("secret", "", 0), O.AMBIGUOUS, "JSONDecodeError"),
     ],
 )
 def test_no_answer_is_ambiguous_and_says_whether_anything_was_sent(store, monkeypatch, error, outcome, hint):
@@ -214,7 +217,7 @@ def test_no_answer_is_ambiguous_and_says_whether_anything_was_sent(store, monkey
         assert "secret" not in reply.reason
 
 
-@pytest.mark.parametrize("error", [TypeError("ours"), ValueError("ours"), KeyError("ours")])
+@pytest.mark.parametrize("error", [TypeError("ours"), AttributeError("ours"), KeyError("ours")])
 def test_a_defect_of_ours_is_not_an_answer(store, monkeypatch, error):
     """Without a reply there is nothing to misunderstand."""
 
