@@ -15,11 +15,15 @@ from typing import Final
 
 PROC: Final = Path("/proc")
 _SEPARATOR: Final = ":"
+_STATE_FIELD: Final = 0
+_THREADS_FIELD: Final = 17
 _START_TIME_FIELD: Final = 19
-"""Where the start time stands among the fields of `/proc/PID/stat` that follow the command's name, counted from 0.
+"""The places of a process's state, its number of threads and its start time in `/proc/PID/stat`, counted from 0.
 
-They are counted from there because the name may hold blanks and brackets. Source: proc(5).
+They are counted from behind the command's name, because that may hold blanks and brackets. Source: proc(5).
 """
+_ENDED_STATES: Final = frozenset({"Z", "X"})
+"""A zombie, and a dead process."""
 
 
 def own_mark(proc: Path = PROC) -> str:
@@ -36,6 +40,8 @@ def has_ended(named: str, proc: Path = PROC) -> bool:
     """True if the process that `own_mark` named so has ended, and this process can see that.
 
     named: what `own_mark` returned there. proc: as for `own_mark`.
+    A process that has ended keeps its number until its parent has waited for it, and the first process of many
+    containers never waits. One whose first thread alone has ended lives.
     False for one that lives, that lived on another machine or before the last boot, or whose name means nothing here.
     """
     parts = named.split(_SEPARATOR)
@@ -48,8 +54,11 @@ def has_ended(named: str, proc: Path = PROC) -> bool:
         return True
     except (PermissionError, OverflowError):
         pass  # There is such a process, or the number is too large for one: the start time decides.
-    now = _start_time(proc, int(number))
-    return bool(now) and now != started
+    fields = _fields(proc, int(number))
+    if not fields:
+        return False
+    is_over = fields[_STATE_FIELD] in _ENDED_STATES and int(fields[_THREADS_FIELD]) <= 1
+    return is_over or fields[_START_TIME_FIELD] != started
 
 
 def is_of_this_place(named: str, proc: Path = PROC) -> bool:
@@ -79,8 +88,14 @@ def _place(proc: Path) -> list[str]:
 
 def _start_time(proc: Path, number: int) -> str:
     """In clock ticks since the boot; "" if it cannot be read."""
+    fields = _fields(proc, number)
+    return fields[_START_TIME_FIELD] if fields else ""
+
+
+def _fields(proc: Path, number: int) -> list[str]:
+    """The fields of a process's `stat` that follow the command's name; none if it cannot be read."""
     try:
         stat = (proc / str(number) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[_START_TIME_FIELD]
+        return []
+    return stat.rpartition(")")[2].split()

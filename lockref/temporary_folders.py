@@ -16,7 +16,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,10 @@ from lockref.host_processes import has_ended, is_of_this_place, own_mark
 from lockref.runtime import NS_PER_S, ThreadRuntime
 
 PREFIX: Final = "lockref-"
+_NEW_PREFIX: Final = f".{PREFIX}new-"
+"""A folder has this name until its owner's mark is in it."""
+_NEW_MAX_NS: Final = 3600 * NS_PER_S
+"""A folder that is still new after so long belongs to a process that was killed between the folder and the mark."""
 OWNER_FILE: Final = ".lockref-owner"
 UNSEEN_MIN_NS: Final = 24 * 3600 * NS_PER_S
 """A folder whose owner cannot be seen from here is named when it is older than that."""
@@ -38,13 +42,18 @@ def owned_folder(about: str = "", *, within: Path | None = None) -> Iterator[Pat
     """A new folder `lockref-ABOUT-…` that only this user may enter; it is removed at the end of the block.
 
     within: the folder to make it in; default the system's folder for temporary files.
-    A process that is killed in the block leaves it to `sweep`. In the moment between the folder and its owner's mark it
-    leaves an empty folder, which nobody removes.
+    A process that is killed in the block leaves it to `sweep`.
     Errors: OSError if it cannot be made.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{about}-" if about else PREFIX, dir=within))
+    new = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=within))
+    folder = new.with_name(f"{PREFIX}{about}{'-' if about else ''}{new.name.removeprefix(_NEW_PREFIX)}")
     try:
-        (folder / OWNER_FILE).write_text(own_mark(), encoding="ascii")
+        (new / OWNER_FILE).write_text(own_mark(), encoding="ascii")
+        new.rename(folder)
+    except OSError:
+        _remove(new)
+        raise
+    try:
         yield folder
     finally:
         _remove(folder)
@@ -80,13 +89,16 @@ def sweep(within: Path | None = None) -> Swept:
 
     within: as for `owned_folder`.
     A folder without an owner's file, of another user or behind a symbolic link is never touched, nor is one whose owner
-    lives or cannot be seen. What cannot be read or removed is passed over.
+    lives or cannot be seen. What cannot be read or removed is passed over. A new folder that never got its owner's mark
+    is empty, and goes without a word.
     """
     removed: list[Path] = []
     stuck: list[Path] = []
     unseen: list[Path] = []
     try:
-        found = sorted(Path(within or tempfile.gettempdir()).glob(f"{PREFIX}*"))
+        place = Path(within or tempfile.gettempdir())
+        found = sorted(place.glob(f"{PREFIX}*"))
+        _remove_unmarked(place.glob(f"{_NEW_PREFIX}*"))
     except OSError:
         return Swept()
     for folder in found:
@@ -100,6 +112,18 @@ def sweep(within: Path | None = None) -> Swept:
         elif age_ns > UNSEEN_MIN_NS and not is_of_this_place(mark):
             unseen.append(folder)
     return Swept(removed=removed, stuck=stuck, unseen=unseen)
+
+
+def _remove_unmarked(folders: Iterable[Path]) -> None:
+    """Remove new folders of this user that are old: their processes were killed before they wrote their mark."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            about = folder.lstat()
+            age_ns = ThreadRuntime().wall_ns() - about.st_mtime_ns
+            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and age_ns > _NEW_MAX_NS:
+                # The mark may stand there where the folder had not got its name yet. Nothing else can.
+                (folder / OWNER_FILE).unlink(missing_ok=True)
+                folder.rmdir()
 
 
 def _owner(folder: Path) -> tuple[str, int] | None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lockref import host_processes
@@ -37,6 +38,39 @@ def test_a_process_has_ended_once_it_is_killed_and_not_before(other: tuple[subpr
     process.kill()
     process.wait()
     assert host_processes.has_ended(mark)
+
+
+def test_a_process_for_which_nobody_has_waited_has_ended(other: tuple[subprocess.Popen[str], str]) -> None:
+    """Its number stays until its parent waits. The first process of many containers never does."""
+    process, mark = other
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE
+    assert host_processes.has_ended(mark)
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, sys, threading
+from lockref import host_processes
+def lives():
+    print(host_processes.own_mark(), flush=True)
+    sys.stdin.readline()
+threading.Thread(target=lives).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_alone_has_ended_lives() -> None:
+    """The kernel calls it a zombie, and its other threads run on."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FIRST_THREAD_ENDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        mark = process.stdout.readline().strip()
+        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+            assert process.poll() is None
+        assert not host_processes.has_ended(mark)
+        process.kill()
 
 
 def test_this_process_lives() -> None:
@@ -78,7 +112,7 @@ def test_a_process_that_may_not_be_asked_lives(
     _, mark = other
     monkeypatch.setattr("lockref.host_processes.os.kill", refused)
     assert not host_processes.has_ended(mark)
-    monkeypatch.setattr("lockref.host_processes._start_time", lambda *_asked: "")
+    monkeypatch.setattr("lockref.host_processes._fields", lambda *_asked: [])
     assert not host_processes.has_ended(mark)
 
 

@@ -76,6 +76,29 @@ def test_a_folder_lives_as_long_as_its_block(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+def test_a_folder_has_its_name_once_its_owner_is_marked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between the folder and the mark leaves a folder of another name, empty, which goes when it is old."""
+
+    def killed(*_asked: object, **_options: object) -> int:
+        assert not list(place.glob("lockref-*"))
+        raise OSError("no space")
+
+    monkeypatch.setattr(Path, "write_text", killed)
+    with pytest.raises(OSError, match="no space"), owned_folder("wire"):
+        pytest.fail("the folder has no mark")
+    assert list(place.iterdir()) == []
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    left, young, full = (place / f".lockref-new-{name}" for name in ("left", "young", "full"))
+    for folder in (left, young, full):
+        folder.mkdir()
+    (full / "file").write_text("x")
+    for folder in (left, full):
+        os.utime(folder, (1, 1))
+    assert list(sweep().lines()) == []
+    assert sorted(place.iterdir()) == [full, young]
+
+
 def test_a_folder_goes_with_an_error(place: Path) -> None:
     with pytest.raises(KeyboardInterrupt), owned_folder():
         raise KeyboardInterrupt
