@@ -23,9 +23,15 @@ class IgnoresIfNoneMatch(Bucket):
         return super().put(key, body, if_match=if_match, if_none_match="")
 
 
+PART_ETAG = '"part"'
+
+
 @dataclass
 class Multipart(Bucket):
-    """Uploads in parts. ignores: the header that a completion does not read, "" for none."""
+    """Uploads in parts. ignores: the header that a completion does not read, "" for none.
+
+    As S3 does, it completes an upload only where the request names each part by its ETag.
+    """
 
     ignores: str = ""
     uploads: dict[str, bytes] = field(default_factory=dict)
@@ -42,9 +48,11 @@ class Multipart(Bucket):
             return None
         if asked.method == "PUT":
             self.uploads[query["uploadId"]] = asked.body
-            return Told(200, headers={"ETag": '"part"'})
+            return Told(200, headers={"ETag": PART_ETAG})
         if asked.method == "DELETE":
             return Told(204)
+        if f"<PartNumber>1</PartNumber><ETag>{PART_ETAG}</ETag>".encode() not in asked.body:
+            return Told(400, error="InvalidPart")
         match, none_match = (
             "" if name == self.ignores else asked.headers.get(name, "") for name in ("If-Match", "If-None-Match")
         )

@@ -13,6 +13,7 @@ from lockref.clouds.answers import SOMETHING_ELSE, Meaning, Question, RequestKin
 from lockref.clouds.calls import (
     BEGIN_UPLOAD,
     LIST,
+    PART,
     READ,
     UPLOADS,
     VERSIONING,
@@ -46,6 +47,7 @@ _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _ERROR: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*<Error[\s/>]")
 _ETAG: Final = re.compile(rb"<ETag>([^<]{0,200})</ETag>")
 
+_NO_ETAG: Final = "a part of an upload without an ETag"
 _LISTED: Final = (LIST, UPLOADS, VERSIONS, VERSIONING, BEGIN_UPLOAD)
 """The requests whose answers are read further: they hold names, or the id of an upload."""
 
@@ -136,6 +138,10 @@ class Answers:
         """The answer to a call of ours. A listing is told without the place's prefix."""
         found = self.read_answer(call.question, reply.status, reply.headers, reply.body)
         details: _Details = {}
+        if found.outcome is Outcome.APPLIED and call.verb == PART:
+            # A part is no version of the object, and the completion names it by its ETag.
+            etag = reply.headers.get("etag", "")
+            found = replace(found, version=etag) if etag else silence(Outcome.AMBIGUOUS, _NO_ETAG, status=reply.status)
         if found.outcome is Outcome.APPLIED and call.verb in _LISTED:
             root = parsed(reply.body)
             if root is None or (call.verb == LIST and local_name(root) != "ListBucketResult"):
