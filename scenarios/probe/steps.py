@@ -130,7 +130,7 @@ def steps_for(
             weight=1,
             requests_max=14 * (1 + endpoints) + 8 + reading.LASTING * 3 // 2,
         ),
-        Step(clause="C25", run=leases.lease, weight=1, requests_max=leases.ROUNDS * (leases.RACERS + 3) + 8),
+        Step(clause="C25", run=leases.lease, weight=1, requests_max=leases.ROUNDS * (leases.RACERS + 3) + 12),
         *_races(endpoints, findings, racers, rounds=rounds, third=third),
         Step(
             clause="C21",

@@ -98,7 +98,8 @@ def _parts(place: Place, call: Call) -> tuple[str, str, list[tuple[str, str]], d
     if call.verb == VERSIONS:
         return "GET", f"{bucket}/o", [("prefix", name), ("versions", "true")], headers, b""
     if call.verb == VERSIONING:
-        return "GET", bucket, [("fields", "versioning")], headers, b""
+        # A bucket may have no such field. The kind is told beside it, so that the answer is not empty.
+        return "GET", bucket, [("fields", "kind,versioning")], headers, b""
     raise Inexpressible(call.verb if not call.mode else call.mode)
 
 

@@ -11,7 +11,7 @@ from scenarios.probe.findings import Finding, Rate
 from scenarios.probe.preparation import ModeRefused, prepared
 from scenarios.probe.questions import races
 from scenarios.probe.questions.races import Form
-from scenarios.probe.session import Session, odd_refusal, wrong_after
+from scenarios.probe.session import Session, Unanswered, odd_refusal, wrong_after
 
 RACERS: Final = 8
 ROUND_REQUESTS: Final = 3 * RACERS + 8
@@ -121,10 +121,18 @@ def _refused(
 
 
 def _source_condition(session: Session, finding: Finding, mode: WriteMode) -> None:
-    """A copy of a source that has moved on."""
+    """A copy of a source that has the named version, and one of a source that has moved on."""
     source, target = session.key("source"), session.key("target")
     stale = session.make(source, session.body("old"))
-    session.replace(source, session.body("new"), stale)
+    current = session.replace(source, session.body("new"), stale)
+    met = Call(verb=COPY, key=session.key("met"), source=source, source_match=current)
+    answer = session.ask(met)
+    finding.saw(met, answer, note=f"{mode.name}: of a source that has the named version")
+    if not answer.is_applied:
+        # A store that refuses every such copy has not compared anything.
+        told = "refused as unknown" if answer.outcome is Outcome.REJECTED else "refused"
+        finding.note(finding.unsupported, f"{mode.name}: a condition on the source: {told} ({answer.words})")
+        return
     call = Call(verb=COPY, key=target, source=source, source_match=stale)
     answer = session.ask(call)
     finding.saw(call, answer, note=f"{mode.name}: of a source that has another version")
@@ -175,10 +183,16 @@ def _mode_round(mode: WriteMode, session: Session, finding: Finding, rate: Rate,
     for number in range(rate.racing):
         call = Call(verb=PUT, key=key, body=session.body(), none_match=ANYTHING)
         if number % every == 0:
-            final = prepared(session, mode, call)
+            try:
+                final = prepared(session, mode, call)
+            except ModeRefused as error:
+                # It took such uploads when it was asked for one at a time.
+                raise Unanswered(f"{mode.name}: {error}") from error
             if isinstance(final, Answer):
                 continue
             call = final
         calls.append(call)
+    if not calls:
+        raise Unanswered(f"{mode.name}: each upload was refused when it began")
     races.judge(session, finding, rate, calls, session.race(calls), before=None)
     session.clear(key)

@@ -28,13 +28,14 @@ def write_rate(session: Session, finding: Finding, end_ns: int) -> None:
             continue
         key = session.key(f"pace-{rate}")
         version = session.make(key, session.body("start"))
-        throttled = 0
+        throttled = carried_out = 0
         begin_ns = session.runtime.monotonic_ns()
         for number in range(writes):
             session.runtime.sleep(max(0, begin_ns + number * period_ns - session.runtime.monotonic_ns()))
             call = Call(verb=PUT, key=key, body=session.body("pace"), match=version)
             answer = session.send(call)
             if answer.is_applied:
+                carried_out += 1
                 version = answer.version
                 continue
             finding.saw(call, answer, note=f"{rate} writes a second")
@@ -45,10 +46,14 @@ def write_rate(session: Session, finding: Finding, end_ns: int) -> None:
             now = session.read(key)
             version = now.version or version
         finding.facts[f"per_second_{rate}"] = f"{throttled} of {writes} throttled"
-        finding.kept += 1
+        if carried_out or throttled:
+            finding.kept += 1
+        else:
+            # Failures and refusals of another kind say nothing of a pace.
+            finding.note(finding.unanswered, f"no write at {rate} a second was carried out or throttled")
         if throttled:
             finding.note(finding.deviations, f"throttled {throttled} of {writes} writes at {rate} a second")
-    if not finding.kept:
+    if not finding.kept and not finding.unanswered:
         finding.note(finding.unanswered, "no time was left for a steady pace")
 
 

@@ -59,6 +59,7 @@ def dialect(scheme: str) -> Any:
             None,
         ),
         ("gs", Call(verb=DELETE, key="k", match="7"), "DELETE /storage/v1/b/bucket/o/p%2Fk?ifGenerationMatch=7", None),
+        ("gs", Call(verb=VERSIONING), "GET /storage/v1/b/bucket?fields=kind%2Cversioning", None),
         ("az", Call(verb=PUT, key="k", match="e"), "PUT /devstoreaccount1/bucket/p/k", ("If-Match", "e")),
     ],
 )
@@ -111,6 +112,7 @@ ETAG = {"etag": '"e"'}
         ("gs", LIST, 200, {}, b"[]", Outcome.AMBIGUOUS),
         ("gs", LIST, 200, {}, b'{"kind": "storage#objects"}', Outcome.APPLIED),
         ("gs", VERSIONING, 200, {}, b"<html>", Outcome.AMBIGUOUS),
+        ("gs", VERSIONING, 200, {}, b'{"kind": "storage#bucket"}', Outcome.APPLIED),
         ("gs", DELETE, 404, {}, b'{"error": {"message": "No such object"}}', Outcome.PRECONDITION_FAILED),
         ("gs", PUT, 404, {}, b'{"error": {"message": "The bucket does not exist"}}', Outcome.REJECTED),
         ("az", PUT, 409, {"x-ms-error-code": "BlobAlreadyExists"}, b"", Outcome.PRECONDITION_FAILED),

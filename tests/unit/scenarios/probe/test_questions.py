@@ -11,14 +11,28 @@ from typing import Any
 import pytest
 
 from lockref.clouds.azure.cloud import AZURE
-from lockref.clouds.calls import ANYTHING, COPY, DELETE, LEASE, LIST, PUT, READ, VERSIONING, Answer, Call, WriteMode
+from lockref.clouds.calls import (
+    ANYTHING,
+    BEGIN_UPLOAD,
+    COPY,
+    DELETE,
+    LEASE,
+    LIST,
+    PUT,
+    READ,
+    RESUMABLE,
+    VERSIONING,
+    Answer,
+    Call,
+    WriteMode,
+)
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import Verdict
 from lockref.words import Outcome
 from scenarios.probe.findings import Finding
 from scenarios.probe.preparation import COPYING
 from scenarios.probe.questions import counter, leases, modes, pace, reading, sequential, versioned
-from scenarios.probe.session import Session
+from scenarios.probe.session import Session, Unanswered
 from tests.scripted_store import (
     BUSY,
     SILENT,
@@ -354,7 +368,10 @@ def leased(lies: str) -> Finding:
 
     def answers(store: ScriptedStore, call: Call) -> Answer | None:
         headers = dict(call.headers)
-        if call.verb == PUT and held.get(call.key) and lies != "writes without it":
+        is_holders = headers.get("x-ms-lease-id") == held.get(call.key) or lies == "writes without it"
+        if call.verb == PUT and call.key in held and (not is_holders or lies == "no writes"):
+            if lies == "silent":
+                return SILENT
             return dataclasses.replace(STALE, status=409 if lies == "409" else 412)
         if call.verb != LEASE:
             return None
@@ -372,9 +389,11 @@ def leased(lies: str) -> Finding:
             case "break":
                 held.pop(call.key, None)
                 return Answer(outcome=Outcome.APPLIED, status=202)
-        return (
-            Answer(outcome=Outcome.APPLIED, status=200) if lies == "renews" else dataclasses.replace(STALE, status=409)
-        )
+        is_kept = call.key in held
+        if lies == "silent at last" and not is_kept:
+            return SILENT
+        is_renewed = lies == "renews" or (is_kept and lies != "no renewals")
+        return Answer(outcome=Outcome.APPLIED, status=200) if is_renewed else dataclasses.replace(STALE, status=409)
 
     finding = finding_of("C25")
     session = session_of(ScriptedStore(answers, dialect=S3Like("azure", modes=AZURE.modes)))
@@ -397,6 +416,40 @@ def test_a_lease_of_azure_excludes_or_is_none(lies: str, kind: str, sentence: st
     assert leased("").verdict is Verdict.CONFORMING
 
 
+@pytest.mark.parametrize(
+    ("lies", "sentence"),
+    [
+        ("silent", "a write without the lease: no answer"),
+        ("no writes", "a write with the lease, by the holder: 412"),
+        ("no renewals", "renew, by the holder: 409"),
+        ("silent at last", "renew a lease that ended, after a write: no answer"),
+    ],
+)
+def test_a_refusal_proves_a_lease_only_beside_the_holders_request(lies: str, sentence: str) -> None:
+    """C25: a store that refuses the holder, too, or that says nothing, has not shown a lease."""
+    with pytest.raises(Unanswered) as found:
+        leased(lies)
+    assert str(found.value) == sentence
+
+
+def test_a_racer_without_an_answer_may_have_the_lease_as_well() -> None:
+    """C25: one was given the lease, and of the others nobody knows."""
+    store = ScriptedStore(
+        lambda store, call: (
+            None
+            if call.verb != LEASE
+            else Answer(outcome=Outcome.APPLIED, status=201)
+            if "break" in dict(call.headers).values() or sum(each.key == call.key for each in store.calls) == 2
+            else SILENT
+        ),
+        dialect=S3Like("azure", modes=AZURE.modes),
+    )
+    session, finding = session_of(store), finding_of("C25")
+    with pytest.raises(Unanswered):
+        leases.lease(session, finding, session.left_ns() and 0)
+    assert finding.kept == 0
+
+
 # C14, C13: other ways to write.
 
 COPIES = WriteMode(clause="C14", name=COPYING)
@@ -407,7 +460,7 @@ def test_a_copy_of_a_source_that_moved_on_is_refused(is_confirmed: bool, is_carr
     """C14: to confirm it, or to carry it out, is to accept it."""
 
     def copies(store: ScriptedStore, call: Call) -> Answer | None:
-        if call.verb != COPY or call.source_match is None:
+        if call.verb != COPY or call.source_match in (None, store.objects[call.source][1]):
             return None
         if is_carried_out:
             store.answer(dataclasses.replace(call, source_match=None))
@@ -417,6 +470,18 @@ def test_a_copy_of_a_source_that_moved_on_is_refused(is_confirmed: bool, is_carr
     assert [text for text in finding.unsafe if text.startswith("copy: accepted a copy of a stale source")]
     right = asked(modes.other_ways, "C14", lambda _store, _call: None, dialect=S3Like(modes=(COPIES,)))
     assert right.verdict is Verdict.CONFORMING, right.told
+
+
+@pytest.mark.parametrize(("answer", "told"), [(UNKNOWN, "refused as unknown (501)"), (STALE, "refused (412)")])
+def test_a_store_that_copies_under_no_condition_on_the_source_has_compared_nothing(answer: Answer, told: str) -> None:
+    """C14: its refusal of a stale source is none."""
+
+    def refuses_the_condition(_store: ScriptedStore, call: Call) -> Answer | None:
+        return answer if call.source_match is not None else None
+
+    finding = asked(modes.other_ways, "C14", refuses_the_condition, dialect=S3Like(modes=(COPIES,)))
+    assert finding.verdict is Verdict.USABLE
+    assert finding.unsupported == [f"copy: a condition on the source: {told}"]
 
 
 def test_a_mode_that_refuses_and_carries_out_is_unsafe() -> None:
@@ -465,6 +530,29 @@ def test_a_mode_of_which_nothing_was_kept_is_not_raced() -> None:
     assert (store.calls, finding.verdict) == ([], Verdict.UNSUPPORTED)
 
 
+UPLOADS_REFUSED = Answer(outcome=Outcome.REJECTED, status=403)
+
+
+@pytest.mark.parametrize(
+    ("begun", "why"),
+    [
+        (UPLOADS_REFUSED, "resumable upload: refused as unknown (403)"),
+        (STALE, "resumable upload: each upload was refused when it began"),
+    ],
+)
+def test_an_upload_that_is_refused_in_its_race_leaves_the_round_void(begun: Answer, why: str) -> None:
+    """C15: the store took such uploads one at a time. The probe goes on, and the race has no verdict."""
+    store = ScriptedStore(
+        lambda _store, call: begun if call.verb == BEGIN_UPLOAD else None,
+        dialect=S3Like(modes=(WriteMode(clause="C15", name=RESUMABLE, can_race=True),)),
+    )
+    session, finding = session_of(store), finding_of("C15")
+    finding.kept = 1
+    modes.race_modes(session, finding, session.end_ns)
+    assert finding.verdict is Verdict.NOT_ANSWERED
+    assert finding.unanswered[0] == f"creates by resumable upload: no round could be judged ({why})"
+
+
 # C22 and C24: pace and clock.
 
 
@@ -472,6 +560,17 @@ def test_a_mode_of_which_nothing_was_kept_is_not_raced() -> None:
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes at a steady pace without the pace."""
     monkeypatch.setattr(pace, "RATES_PER_S", (1_000_000,))
+
+
+@pytest.mark.parametrize("answer", [UNKNOWN, SILENT, STALE])
+@pytest.mark.usefixtures("_hurried")
+def test_a_pace_at_which_nothing_is_carried_out_has_no_verdict(answer: Answer) -> None:
+    """C22: failures and refusals are no pace that the store keeps."""
+    store = ScriptedStore(lambda _store, call: answer if is_replacement(call) else None)
+    session, finding = session_of(store), finding_of("C22")
+    pace.write_rate(session, finding, session.end_ns)
+    assert finding.verdict is Verdict.NOT_ANSWERED
+    assert finding.unanswered == ["no write at 1000000 a second was carried out or throttled"]
 
 
 @pytest.mark.parametrize(
