@@ -41,6 +41,7 @@ def build_timeline(
     rows = sorted(events, key=lambda row: row["seq"])
     if not rows:
         return Timeline(begin_ns=0, end_ns=0, moment_ns=moment_ns)
+    begin_of_run = min(row["at_ns"] for row in rows)
     end_of_run = max(row["at_ns"] for row in rows)
     lock = witness.get("lock")
     if lock:
@@ -49,7 +50,7 @@ def build_timeline(
     beliefs = _beliefs(rows)
     bars = [*beliefs, *_granted(grants, end_of_run), *_faults(rows, end_of_run)]
     ticks = _effects(rows)
-    first, last = _window(moment_ns, witness, bars, rows)
+    first, last = _window(moment_ns, witness, bars, (begin_of_run, end_of_run))
     bars = [bar for bar in bars if bar.end_ns >= first and bar.begin_ns <= last]
     ticks = [tick for tick in ticks if first <= tick.at_ns <= last]
     bars += _overlaps([bar for bar in bars if bar.kind == "believed"])
@@ -154,17 +155,20 @@ def _effects(rows: list[dict[str, Any]]) -> list[Tick]:
 
 
 def _window(
-    moment_ns: int | None, witness: dict[str, Any], bars: list[Interval], rows: list[dict[str, Any]]
+    moment_ns: int | None, witness: dict[str, Any], bars: list[Interval], run: tuple[int, int]
 ) -> tuple[int, int]:
-    """The stretch to show: the witness's own times with a margin; the whole run where nothing failed."""
-    ends = [row["at_ns"] for row in rows]
+    """The stretch to show: the witness's own times with a margin; the whole run where nothing failed.
+
+    run: from its first to its last row, of whichever lock: that of the witness may have no bar and no call at all.
+    """
     if moment_ns is None:
-        return min(ends), max(ends)
+        return run
     times = [moment_ns, *_times(witness)]
     near = [bar for bar in bars if bar.kind == "believed" and bar.begin_ns <= moment_ns <= bar.end_ns]
     times += [edge for bar in near for edge in (bar.begin_ns, bar.end_ns)]
     margin = max(MARGIN_NS_MIN, int(MARGIN_SHARE * (max(times) - min(times))))
-    return max(min(ends), min(times) - margin), min(max(ends), max(times) + margin)
+    begin, end = min(run[0], *times), max(run[1], *times)
+    return max(begin, min(times) - margin), min(end, max(times) + margin)
 
 
 def _times(value: Any, name: str = "") -> list[int]:

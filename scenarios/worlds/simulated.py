@@ -19,7 +19,7 @@ from lockref.errors import BudgetExceeded, ConfigError, DeterminismError, Lockre
 from lockref.history import Recorder, RunRow
 from lockref.lab.loading import ProviderSpec, load_program
 from lockref.ports import PortKind
-from lockref.provider import LockContext
+from lockref.provider import LockContext, LockView
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
@@ -66,6 +66,11 @@ GRACE_NS = 90 * NS_PER_S
 """How much longer than its duration and faults a run may last. A call that hangs then shows as L5."""
 
 EVENTS_MAX = 2_000_000
+
+
+def _tells_of_no_lock(_key: str, _body: bytes) -> tuple[LockView, ...]:
+    """The decoder of a service in which only the clients' own work writes."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +123,10 @@ class _Laboratory:
         self.mixture = mixture
         self.world = world
         self.settings = drawn.lock_settings(scenario.lock, key=mixture.under_test.default_lock_key)
+        rows = scenario.declared_for_work()
         for name, declared in scenario.services_on(mixture.stands_on).items():
-            world.add(name, declared.make(), decode=mixture.decode)
+            # The rows of a log are no records of the lock, also for a decoder that reads an owner in any bytes.
+            world.add(name, declared.make(), decode=_tells_of_no_lock if name == rows else mixture.decode)
         self.reads_first = False
         # By lock, the service that it protects.
         locks = scenario.workload.lock_names(self.settings.key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -13,6 +13,7 @@ from lockref.dynamodb.shipped.crate import Crate
 from lockref.errors import ConfigError, LockLost
 from lockref.history import to_table
 from lockref.lab.loading import load_provider
+from lockref.provider import LockView
 from lockref.runtime import ThreadRuntime
 from lockref.stores.memory import MemoryStore
 from lockref.stores.port import WriteReply
@@ -359,6 +360,17 @@ def test_an_entry_tells_whose_it_is_and_others_do_not():
     assert parse_commit(mine.to_bytes()) == mine
     for other in (b"", b"{", b"[]", b'{"add":{}}', b'{"commitInfo":{"txnId":1}}'):
         assert parse_commit(other) is None
+
+
+def test_rows_of_the_log_are_no_records_of_a_lock_whose_decoder_reads_any_bytes():
+    """The plainest decoder takes every body for an owner: helpers of one commit were accused of S6."""
+    scenario = load_scenario("b16")
+    plain = replace(load_provider("hardened"), decode=lambda _key, body: (LockView(owner=body.hex()),))
+    batch = simulate_many(scenario, plain, range(1, 6))
+    found = decide(Summary.of(judge(batch.events, batch.runs), batch.events, batch.runs))
+    assert "violated" not in found.clauses.values()
+    struck = [run_simulated(scenario, plain, seed).fault_counts["lose_reply-1"][2] for seed in range(1, 6)]
+    assert sum(struck) > 0, "a fault on writes of rows finds them"
 
 
 def test_the_catalogue_shows_the_guilty_protocols():

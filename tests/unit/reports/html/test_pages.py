@@ -306,6 +306,16 @@ def test_beliefs_of_an_observer_belong_to_the_tenure() -> None:
     assert len(capped.intervals) + len(capped.ticks) == 2
 
 
+def test_the_window_is_around_the_failure_also_where_its_lock_has_neither_call_nor_belief() -> None:
+    """An object beside the locks broke a clause: its requests are in the history, and none is drawn."""
+    rows = [event(0, "call", "n1", 0, request=1), event(1, "return", "n1", 9000, request=1)]
+    built = build_timeline(rows, moment_ns=5000 * MS, witness={"lock": "another"})
+    assert (built.begin_ns // MS, built.end_ns // MS) == (3000, 7000)
+    assert built.intervals == []
+    later = build_timeline(rows, moment_ns=20000 * MS, witness={"lock": "another"})
+    assert (later.begin_ns // MS, later.end_ns // MS) == (18000, 20000)
+
+
 def test_markdown_stays_below_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job summary above 1 MiB is dropped whole by GitHub: the text is cut with a notice."""
     monkeypatch.setattr("reports.html.sections.draw", lambda *_told: [])
