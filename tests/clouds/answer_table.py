@@ -348,6 +348,8 @@ def _of_other_servers() -> Iterator[Row]:
             yield Row(
                 scheme=scheme, asked=DELETE, title=f"{status}, JSON of a gateway", answer=foreign, outcome=_O.AMBIGUOUS
             )
+        empty = http(200, ("Content-Type", "application/json"), body=b"{}")
+        yield Row(scheme=scheme, asked=DELETE, title="200, {} of a gateway", answer=empty, outcome=_O.AMBIGUOUS)
         yield Row(scheme=scheme, asked=DELETE, title="200 and nothing", answer=http(200), outcome=_O.AMBIGUOUS)
         # A read of ours has no condition, so these are no answers to it.
         yield Row(scheme=scheme, asked=READ, title="412", answer=http(412), outcome=_O.AMBIGUOUS)

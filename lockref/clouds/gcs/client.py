@@ -235,9 +235,9 @@ class GcsStore:
             except _NO_ANSWER as error:
                 return silence(*_explain(error))
         told = {**exchange.headers, "x-goog-generation": str(generation or "")}
-        # The SDK has parsed the body and dropped it. JSON that is no longer than this says nothing else.
+        # The SDK has parsed the body and dropped it. Its length tells `null` from the `{}` of a gateway.
         length = decimal(exchange.headers.get("content-length", ""))
-        body = NULL if length and length <= len(NULL) + 1 else b""
+        body = NULL if length in (len(NULL), len(NULL) + 1) else b""
         answered = read_answer(question, exchange.status or _SUCCESS, told, body)
         if answered.outcome is Outcome.APPLIED:
             return answered
