@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from lockref.errors import CapabilityMissing
+from lockref.frozen import filled_by_slots
 from lockref.ports import OpenPort, PortKind
 from lockref.runtime import MonoNs, Runtime, WallNs
 from lockref.stores.client import OBJECT_STORE
@@ -29,11 +30,11 @@ INTERFACE_VERSION = 1
 """Raised when a change to `LockProvider` or `LockContext` would break an existing lock."""
 
 
-# Grants, record views and reports are frozen dataclasses, because locks copy them with `dataclasses.replace`. Rejected:
-# named tuples, which are made in a third of the time, and which `replace` refuses. Hot places give the fields by
-# position, because each call with names makes a dictionary.
+# Grants, record views and reports are frozen dataclasses, because locks copy them with `dataclasses.replace`. Hot
+# places give the fields by position, because each call with names makes a dictionary.
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True)
 class Grant:
     """A lock that was given: to whom, under which number, believed until when.
@@ -51,6 +52,7 @@ class Grant:
     deadline_ns: MonoNs | None = None
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True)
 class RecordView:
     """A stored lock record as the checks see it, whatever its wire format.
@@ -164,6 +166,7 @@ class LockEventKind(StrEnum):
     METRIC = "metric"
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True)
 class LockEvent:
     """One report: a change of the grant, or a metric (`name`, `value`; counters count up by `value`)."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NewType, Protocol, runtime_checkable
 
+from lockref.frozen import filled_by_slots
 from lockref.words import Outcome
 
 Version = NewType("Version", str)
@@ -31,6 +32,7 @@ Version = NewType("Version", str)
 _OUTCOME_APPLIED = Outcome.APPLIED
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True)
 class WriteReply:
     """The answer to a conditional write or delete. Only an applied write has a version.
@@ -58,6 +60,7 @@ class WriteReply:
         return " ".join(parts)
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True)
 class ReadReply:
     """The answer to a read: APPLIED with a body, APPLIED with neither (absent), or a failure."""
