@@ -257,6 +257,8 @@ class Recorder:
         """
         at_ns, wall_ns, mono_ns, task = stamp
         codes = self._codes
+        # What a slot holds is fetched before it is called, here and wherever each request passes: Python 3.11 takes
+        # several times as long to call it as it would a method of that name.
         while True:
             try:
                 row = _PACK(
@@ -270,8 +272,9 @@ class Recorder:
                 # order of first use is part of the digest. A dictionary that numbers what it misses would spare the
                 # exception, and every other event would pay for that.
                 self._number(missed.args[0])
+        append = self._append
         try:
-            self._append(row)
+            append(row)
         except ValueError:
             self._make_room(row)
 

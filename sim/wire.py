@@ -143,7 +143,8 @@ class Wire:
         if in_flight.stale_ns:
             return hosted.past(request.key, in_flight.stale_ns)
         now = self._kernel.now_ns
-        reply = hosted.apply(request, now)
+        apply = hosted.apply
+        reply = apply(request, now)
         if reply.outcome is _OUTCOME_PRECONDITION_FAILED and self._injector is not None:
             unconditional = self._injector.overruled(in_flight, reply)
             if unconditional is not None:
@@ -271,7 +272,8 @@ class NodeChannel:
         return self._hosted.service.capabilities
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
-        return self._send(self._process, self._hosted, request, timeout_ns)
+        send = self._send
+        return send(self._process, self._hosted, request, timeout_ns)
 
     def receive(self, timeout_ns: int | None) -> object | None:
         return self._mailbox.take(timeout_ns)

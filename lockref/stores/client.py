@@ -46,7 +46,8 @@ class ObjectStoreClient:
         request = of_fields(
             Request, (self._client, self._service, READ, key, "", None, _OP_READ, ABSENT, (), False, _OP_NONE)
         )
-        outcome, version, body, _missing, status, reason = self._send(request, self._timeout_ns)
+        send = self._send
+        outcome, version, body, _missing, status, reason = send(request, self._timeout_ns)
         return ReadReply(outcome, body, None if version is None else Version(version), status, reason)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
@@ -71,7 +72,8 @@ class ObjectStoreClient:
         request = of_fields(
             Request, (self._client, self._service, verb, key, condition, body, op, ABSENT, (), False, _OP_NONE)
         )
-        outcome, version, _body, missing, status, reason = self._send(request, self._timeout_ns)
+        send = self._send
+        outcome, version, _body, missing, status, reason = send(request, self._timeout_ns)
         return WriteReply(outcome, None if version is None else Version(version), missing, status, reason)
 
     def close(self) -> None:

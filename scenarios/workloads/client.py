@@ -175,8 +175,12 @@ class Client:
         else:
             owner, version = tenure.owner, tenure.version
             token = ABSENT if tenure.token is None else tenure.token
-        true_ns, wall_ns, mono_ns, _ = self._stamp() if stamp is None else stamp
-        self._record(
+        if stamp is None:
+            read = self._stamp
+            stamp = read()
+        true_ns, wall_ns, mono_ns, _ = stamp
+        record = self._record
+        record(
             kind, (true_ns, wall_ns, mono_ns, self.task), self.node, self._lock, op,
             outcome, request, ABSENT, "", version, "", token, owner, ABSENT, said,
         )  # fmt: skip

@@ -176,7 +176,9 @@ class Kernel:
                 due = clock.true_at_mono(now, local_due)
             task.due_ns = due
             heappush(self._queue, (due, next(self._numbers), task, epoch))
-        task.park()
+        # Fetched before it is called, as `resume` below: to call what a slot holds as if it were a method takes longer.
+        park = task.park
+        park()
         if task.is_killed:
             self.unwind(task)
 
@@ -241,7 +243,8 @@ class Kernel:
         # As in `_loop`, which notes in what a task raises where that was.
         task.due_ns = NOT_WAITING
         self.current = task
-        task.resume()
+        resume = task.resume
+        resume()
         self.current = self._root
 
     def retime(self, clock: NodeClock) -> None:
@@ -383,7 +386,8 @@ class Kernel:
                 else:
                     task.due_ns = NOT_WAITING
                     self.current = task
-                    task.resume()
+                    resume = task.resume
+                    resume()
                     self.current = root
                 if condemned:
                     self._reap()
