@@ -15,6 +15,7 @@ from lockref.provider import LockView
 from lockref.words import ABSENT, Op, detail
 
 _LONG_MAX: Final = 2**63 - 1
+_LONG_MIN: Final = -_LONG_MAX
 
 Row = tuple[str, Op, LockView | None]
 """Lock, what becomes of it, and what the body says of it; None where it says nothing."""
@@ -47,9 +48,9 @@ def sized(view: LockView | None, length: int, **others: str) -> str:
 def _held(value: int) -> int:
     """The nearest number that a column of 64 bits holds. A stranger's record may tell a lease of a billion years."""
     # Compared first: `max` and `min` cost ten times as much, and hardly any number is too long.
-    if -_LONG_MAX <= value <= _LONG_MAX:
+    if _LONG_MIN <= value <= _LONG_MAX:
         return value
-    return _LONG_MAX if value > 0 else -_LONG_MAX
+    return _LONG_MAX if value > 0 else _LONG_MIN
 
 
 class LockRows:
