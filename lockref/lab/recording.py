@@ -216,7 +216,7 @@ class RecordingChannel:
         )
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
-        client, service, verb, key, condition, body, op, *_ = request
+        client, service, verb, key, condition, body, op, _, _, _, _ = request
         if op is _OP_READ:
             return self._read(request, timeout_ns)
         if op is _OP_NONE:
@@ -248,16 +248,21 @@ class RecordingChannel:
             )  # fmt: skip
         gives_back = op is _OP_DELETE and any(row[0] in self._own for row in rows)
         fields = (client, service, verb, key, condition, body, op, number, ops, gives_back, serves)
-        reply = self._send(of_fields(Request, fields), timeout_ns)
-        # The row of a deletion has no reason: rows of older versions have none, and digests of runs depend on it.
-        reason = "" if op is _OP_DELETE else f"missing {reply.reason}" if reply.missing else reply.reason
+        send = self._send
+        reply = send(of_fields(Request, fields), timeout_ns)
+        outcome, version, _body, missing, _status, reason = reply
+        if missing:
+            reason = f"missing {reason}"
+        if op is _OP_DELETE:
+            # The row of a deletion has no reason: rows of older versions have none, and digests of runs depend on it.
+            reason = ""
         for lock, its_op, view, token, owner, valid_until_ns, _duration in rows:
             record(
-                _KIND_REPLIED, stamp(), client, lock, its_op, reply.outcome, number, 0, condition,
-                reply.version or "", content, token, owner, valid_until_ns, reason,
+                _KIND_REPLIED, stamp(), client, lock, its_op, outcome, number, 0, condition, version or "",
+                content, token, owner, valid_until_ns, reason,
             )  # fmt: skip
-            self._learn(lock, its_op, content, view, reply.outcome)
-        if reply.outcome is _OUTCOME_APPLIED:
+            self._learn(lock, its_op, content, view, outcome)
+        if outcome is _OUTCOME_APPLIED:
             self._lock_rows.remember(key, views)
         return reply
 
@@ -276,28 +281,30 @@ class RecordingChannel:
             self._own.discard(lock)
 
     def _read(self, request: Request, timeout_ns: int) -> Reply:
-        client, service, verb, key, condition, body, op, *_ = request
+        client, service, verb, key, condition, body, op, _, _, _, _ = request
         journal = self._journal
         record, stamp, number = journal.record, journal.stamp, journal.next_number()
         record(_KIND_SENT, stamp(), client, key, op, 0, number, 0)
         fields = (client, service, verb, key, condition, body, op, number, (), False, _OP_NONE)
-        reply = self._send(of_fields(Request, fields), timeout_ns)
-        content, views = ("", ()) if reply.body is None else self._look(key, reply.body)
+        send = self._send
+        reply = send(of_fields(Request, fields), timeout_ns)
+        outcome, version, found, _missing, _status, reason = reply
+        content, views = ("", ()) if found is None else self._look(key, found)
         for lock, its_op, view in self._lock_rows.rows(key, op, views):
             token, owner, valid_until_ns, _ = lock_columns(view)
             record(
-                _KIND_REPLIED, stamp(), client, lock, its_op, reply.outcome, number, 0, "", reply.version or "",
-                content, token, owner, valid_until_ns, reply.reason,
+                _KIND_REPLIED, stamp(), client, lock, its_op, outcome, number, 0, "", version or "",
+                content, token, owner, valid_until_ns, reason,
             )  # fmt: skip
             asked = self._asked.get(lock)
             if asked is not None and asked[0] == content:
                 self._granted[lock] = asked[1]
-            if reply.outcome is _OUTCOME_APPLIED:
+            if outcome is _OUTCOME_APPLIED:
                 if view is not None and self._granted.get(lock) == (view.owner, view.token):
                     self._own.add(lock)
                 else:
                     self._own.discard(lock)
-        if reply.outcome is _OUTCOME_APPLIED:
+        if outcome is _OUTCOME_APPLIED:
             self._lock_rows.remember(key, views)
         return reply
 

@@ -46,25 +46,23 @@ class ObjectStoreService:
         return sorted(self._objects)
 
     def apply(self, request: Request, at_ns: int) -> Reply:
-        verb = request.verb
+        _client, _service, verb, key, condition, body, _, _, _, _, _ = request
         if verb == READ:
-            return _read(self._objects.get(request.key))
+            return _read(self._objects.get(key))
         if verb == PUT:
-            return self._put(request, at_ns)
+            return self._put(key, condition, body, at_ns)
         assert verb == DELETE, f"an object store knows no {verb!r}"
         return self._delete(request, at_ns)
 
-    def _put(self, request: Request, at_ns: int) -> Reply:
-        key, dialect = request.key, self._dialect
+    def _put(self, key: str, condition: str, body: bytes, at_ns: int) -> Reply:
+        dialect = self._dialect
         present = self._objects.get(key)
-        if request.condition:
-            status = self._failed_status(present, request.condition)
+        if condition:
+            status = self._failed_status(present, condition)
             if status is not None:
                 missing = present is None and dialect.tells_absence
                 return Reply(_OUTCOME_PRECONDITION_FAILED, missing=missing, status=status, reason="condition not met")
-        return of_fields(
-            Reply, (_OUTCOME_APPLIED, self._set(key, request.body, at_ns), None, False, dialect.created, "")
-        )
+        return of_fields(Reply, (_OUTCOME_APPLIED, self._set(key, body, at_ns), None, False, dialect.created, ""))
 
     def _failed_status(self, present: Stored | None, condition: str) -> int | None:
         """The status with which a condition fails; None if it holds."""
