@@ -47,7 +47,7 @@ class World:
     tie_window_ns: steps due within it count as tied; see Kernel. Replaying a
     run needs the same window.
 
-    After a run: `fault_counts`, `deviations`, `faults_end_ns`, `end`.
+    After a run: `fault_counts`, `deviations`, `faults_end_ns`, `end`. is_closed: every task has been unwound.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class World:
         self.injector = Injector(around, plan)
         self.wire = Wire(self.kernel, self.network, self.injector if plan.faults else None)
         self.end: RunEnd | None = None
+        self.is_closed = False
         self._is_armed = False
 
     def true_ns(self) -> int:
@@ -167,6 +168,7 @@ class World:
         for node in self.nodes.values():
             node.end()
         self.kernel.close()
+        self.is_closed = True
 
     @property
     def deviations(self) -> list[tuple[int, int]]:

@@ -360,7 +360,8 @@ def run_simulated(
         horizon_ns = _horizon_ns(scenario, drawn, plan)
         is_cut_off, tasks_left = _run(laboratory, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
     finally:
-        _close(world, provider, where)
+        if not world.is_closed:
+            _close(world, provider, where)
     row: RunRow = {
         **drawn.run_row(scenario, provider, clients=scenario.clients, lock=laboratory.settings.key),
         "run": seed,
