@@ -140,7 +140,15 @@ def _utf16_escape(match: re.Match[str]) -> str:
 def _json_text(text: str) -> str:
     """Quoted as Jackson does it: non-ASCII left alone up to U+FFFF, hexadecimal digits in capitals."""
     # Letters and digits alone, as in every nonce, are seen at once.
-    if (text.isascii() and text.isalnum()) or _PLAIN_TEXT.fullmatch(text):
+    if text.isascii() and text.isalnum():
+        return f'"{text}"'
+    return _other_json_text(text)
+
+
+@lru_cache(maxsize=64)
+def _other_json_text(text: str) -> str:
+    """As `_json_text`, remembered, because an owner writes its name again and again."""
+    if _PLAIN_TEXT.fullmatch(text):
         return f'"{text}"'
     return f'"{_SURROGATE_IN_UTF16.sub(_utf16_escape, text.translate(_ESCAPES))}"'
 
