@@ -37,5 +37,7 @@ def test_without_an_engine_there_is_a_reason(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(BackendUnavailable, match=r"no Docker engine answers at .*; start one"):
         contained_zookeeper().__enter__()
+    ways = [(row.name, row.via) for row in server_statuses()]
+    assert len(ways) == len(set(ways)), "two kinds of service stand on one family of servers"
     (row,) = [row for row in server_statuses() if (row.name, row.via) == ("zookeeper", "docker")]
     assert (row.available, row.reason) == (False, f"no Docker engine answers at {engine_address()}")

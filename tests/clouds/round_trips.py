@@ -206,4 +206,7 @@ def refuses_as_simulated(scheme: str, reason: str) -> None:
     write = CLOUDS[scheme].refusal or pytest.fail("a cloud is reached by HTTP")
     for status in STATUSES:
         assert read(scheme, A_WRITE, write(status, reason)).outcome is outcome_of(status)
-        assert read(scheme, A_WRITE, write(status, reason)).code == read(scheme, A_WRITE, write(status, "x")).code
+        code, usual = (read(scheme, A_WRITE, write(status, each)).code for each in (reason, "x"))
+        # A reason may name another code of DynamoDB's that means the same.
+        named = reason.partition(":")[0] if scheme == "dynamodb" else usual
+        assert code in (usual, named)

@@ -52,10 +52,8 @@ def test_a_process_for_which_nobody_has_waited_has_ended(other: tuple[subprocess
 FIRST_THREAD_ENDS = """
 import ctypes, sys, threading
 from lockref import host_processes
-def lives():
-    print(host_processes.own_mark(), flush=True)
-    sys.stdin.readline()
-threading.Thread(target=lives).start()
+print(host_processes.own_mark(), flush=True)
+threading.Thread(target=sys.stdin.readline).start()
 ctypes.CDLL(None).pthread_exit(None)
 """
 
@@ -69,6 +67,8 @@ def test_a_process_whose_first_thread_alone_has_ended_lives() -> None:
         mark = process.stdout.readline().strip()
         while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
             assert process.poll() is None
+        # Where the mark is of another place nothing is claimed, and this test would show nothing.
+        assert host_processes.is_of_this_place(mark)
         assert not host_processes.has_ended(mark)
         process.kill()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -89,12 +90,17 @@ def test_a_folder_has_its_name_once_its_owner_is_marked(place: Path, monkeypatch
     assert list(place.iterdir()) == []
     monkeypatch.undo()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    left, young, full = (place / f".lockref-new-{name}" for name in ("left", "young", "full"))
-    for folder in (left, young, full):
+    left, marked, young, full = (place / f".lockref-new-{name}" for name in ("left", "marked", "young", "full"))
+    for folder in (left, marked, young, full):
         folder.mkdir()
+    (marked / OWNER_FILE).write_text("killed before the folder got its name")
     (full / "file").write_text("x")
-    for folder in (left, full):
+    for folder in (left, marked, full):
         os.utime(folder, (1, 1))
+    with monkeypatch.context() as another_user:
+        another_user.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert list(sweep().lines()) == []
+        assert sorted(place.iterdir()) == [full, left, marked, young]
     assert list(sweep().lines()) == []
     assert sorted(place.iterdir()) == [full, young]
 
@@ -170,6 +176,31 @@ def test_an_old_folder_whose_owner_cannot_be_seen_is_named_and_stays(place: Path
     (line,) = sweep().lines()
     assert str(old) in line
     assert old.exists()
+
+
+@needs_marks
+def test_an_old_folder_of_a_process_that_lives_is_nobody_elses(place: Path) -> None:
+    """A run may last for days."""
+    living = left_by(host_processes.own_mark(), place)
+    os.utime(living / OWNER_FILE, (1, 1))
+    assert list(sweep().lines()) == []
+
+
+@needs_marks
+def test_a_mark_that_another_user_wrote_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a user of a shared folder could have another one's files removed."""
+    folder = left_by(ended(), place)
+    as_it_is = os.fstat
+    with monkeypatch.context() as foreign:
+        foreign.setattr(os, "fstat", lambda file: _of_another_user(as_it_is(file)))
+        assert sweep().removed == []
+    assert sweep().removed == [folder]
+
+
+def _of_another_user(about: os.stat_result) -> os.stat_result:
+    fields = list(about)
+    fields[stat.ST_UID] += 1
+    return os.stat_result(fields)
 
 
 @needs_marks

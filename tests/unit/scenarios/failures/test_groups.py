@@ -61,6 +61,34 @@ def test_a_summary_line_names_few_scenarios() -> None:
     assert line.endswith(f"s{NAMED_MAX} and 2 more")
 
 
+def test_one_name_more_than_a_line_has_is_counted() -> None:
+    groups = FailureGroups()
+    for number in range(NAMED_MAX + 2):
+        groups.note(f"LK-{number}", OVERLAP)
+        groups.repeats([failure(f"LK-{number}", f"s{number}")], blocks_max=3)
+    (line,) = groups.lines()
+    assert line.endswith(f"s{NAMED_MAX} and 1 more")
+
+
+def test_a_scenario_is_no_other_scenario_of_its_own_kind() -> None:
+    """Two seeds of one scenario break in one way: the second repeats the block, and no line says that others do."""
+    groups = FailureGroups()
+    for identity in ("LK-1", "LK-2"):
+        groups.note(identity, OVERLAP)
+    groups.repeats([failure("LK-1")], blocks_max=3)
+    assert groups.repeats([failure("LK-2")], blocks_max=3) == {"LK-2": "LK-1"}
+    assert list(groups.lines()) == []
+
+
+def test_the_kind_that_most_scenarios_show_comes_first() -> None:
+    groups = FailureGroups()
+    rare = ("S3", "overlap", ("offset",))
+    for scenario in "abcde":
+        groups.note(f"LK-{scenario}", rare if scenario < "c" else OVERLAP)
+        groups.repeats([failure(f"LK-{scenario}", scenario)], blocks_max=3)
+    assert [line.partition(":")[0] for line in groups.lines()] == ["✗ S3   LK-c of c", "✗ S3   LK-a of a"]
+
+
 def lines_of(failures: list[Failure], repeats: dict[str, str]) -> list[str]:
     results = Results(title="t", verdict="violated", statement="s", runs=1, failures=failures)
     return [line for text, _ in result_lines(results, repeats) for line in text.split("\n")]
