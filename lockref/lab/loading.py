@@ -33,7 +33,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -144,7 +144,7 @@ _PARTS = tuple(part.name for part in fields(ProviderSpec) if part.name != "refer
 
 def _load_as(name: str, reference: str) -> ProviderSpec:
     """The lock of `reference`, under the name that it has where the run began."""
-    return replace(load_provider(reference), name=name)
+    return load_provider(reference, name=name)
 
 
 def _spec_of_parts(*parts: Any) -> ProviderSpec:
@@ -179,14 +179,16 @@ def description_of(name: str, home: str) -> dict[str, str]:
     return {**row, "claims": ", ".join(spec.claims), "worlds": worlds}
 
 
-def load_provider(reference: str) -> ProviderSpec:
+def load_provider(reference: str, *, name: str | None = None) -> ProviderSpec:
     """The lock that `reference` names.
 
+    name: what results and messages call it; None: by its reference.
     Errors: ConfigError for an unknown name, a module or file that is missing or
     fails to import, a class that is missing or is no lock.
     """
+    name = reference if name is None else name
     if reference in BUILT_IN:
-        return _load(BUILT_IN[reference], name=reference, reference=reference)
+        return _load(BUILT_IN[reference], name=name, reference=reference)
     if ":" not in reference:
         known = registered()
         if reference not in known:
@@ -196,8 +198,8 @@ def load_provider(reference: str) -> ProviderSpec:
                 f"provider {reference!r} is not known; expected one of {', '.join(sorted(known))}, "
                 f"'module:Class' or 'path/file.py:Class'.{did_you_mean(reference, known)}"
             )
-        return _load(known[reference], name=reference, reference=reference)
-    return _load(reference, name=reference, reference=reference)
+        return _load(known[reference], name=name, reference=reference)
+    return _load(reference, name=name, reference=reference)
 
 
 def _load(target: str, *, name: str, reference: str) -> ProviderSpec:

@@ -85,7 +85,8 @@ def terminal_lines(found: Fingerprint) -> list[tuple[str, str]]:
         style = {"can carry": "good", "cannot carry": "bad"}.get(design.verdict, "dim")
         why = f": {design.why}" if design.why else ""
         lines.append((f"  {design.title:<22} {design.verdict}{why}", style))
-    lines += [(f"  {kind:<26} {latency(seen)}", "dim") for kind, seen in found.latency.items()]
+    width = max(map(len, found.latency), default=0)
+    lines += [(f"  {kind:<{width}} {latency(seen)}", "dim") for kind, seen in found.latency.items()]
     lines.append((f"{requests(found)} in {duration(found.lasted_ns)}, probe version {found.probe_version}", "dim"))
     if found.ended:
         lines.append((f"ended early: {short(found.ended, 300)}; what is marked ? was not seen", "bad"))
@@ -93,6 +94,8 @@ def terminal_lines(found: Fingerprint) -> list[tuple[str, str]]:
     mark, style = MARKS[found.verdict]
     lines.append((f"{mark} {words(found.verdict)}", style))
     if found.verdict in ("conforming", "usable"):
+        if apart := [name for name, clause in found.clauses.items() if clause.verdict == "unsafe"]:
+            lines.append((f"for a lock, which sends none of the requests of {', '.join(apart)}", "dim"))
         lines.append(("a pass bounds the rate of faults; it cannot prove that there are none", "dim"))
     return lines
 

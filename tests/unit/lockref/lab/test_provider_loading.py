@@ -122,6 +122,17 @@ def test_a_lock_has_one_name_in_all_processes_of_a_run(tmp_path: Path, monkeypat
     assert (again.name, again.reference) == ("./mine.py:Mine", f"{tmp_path.resolve()}/mine.py:Mine")
 
 
+def test_a_worker_names_a_lock_in_its_messages_as_the_command_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A complaint about a decoder named the lock twice: by the argument, and by the path of the worker."""
+    file_with(tmp_path, f"class Mine:\n{METHODS}\n    @staticmethod\n    def decode_record(body): return 7\n")
+    monkeypatch.chdir(tmp_path)
+    again = pickle.loads(pickle.dumps(load_provider("./mine.py:Mine")))
+    with pytest.raises(ConfigError, match=r"^provider '\./mine\.py:Mine': decode_record answered"):
+        again.decode("key", b"{}")
+
+
 @pytest.mark.parametrize(
     ("reference", "words"),
     [

@@ -16,7 +16,7 @@ from lockref.stores.probe.clauses import CLAUSES, CONDITIONS, DESIGNS, Verdict
 from lockref.stores.probe.fingerprint import Fingerprint
 from lockref.words import Outcome
 from reports.formats.exit_codes import worst
-from reports.formats.fingerprint import as_json
+from reports.formats.fingerprint import as_json, terminal_lines
 from scenarios.probe import gate
 from scenarios.probe.findings import WITNESSES_MAX, Finding, Rate, judged_design, overall
 from scenarios.probe.fingerprint import fingerprint_of
@@ -206,6 +206,17 @@ def test_a_stored_fingerprint_is_written_again_to_the_same_bytes() -> None:
     """Reading loses and moves no field: a probe of moto, as `lockref probe` wrote it when no field had a type."""
     stored = (Path(__file__).parents[3] / "data/fingerprint_of_moto.json").read_text(encoding="utf-8")
     assert as_json(Fingerprint.model_validate(json.loads(stored))) == stored
+
+
+def test_the_last_lines_say_why_a_store_with_a_fault_is_usable() -> None:
+    """A cross beside C14 and a verdict of "usable" contradict each other until the reason is told."""
+    findings = all_kept()
+    findings["C14"] = found("C14", kept=1, unsafe=["copy: accepted a create of an object that exists (200)"])
+    lines = [line for line, _ in terminal_lines(seen_of(findings, {"read": [1], "conditional complete refused": [1]}))]
+    assert lines[-3:-1] == ["≈ usable", "for a lock, which sends none of the requests of C14"]
+    latencies = [line for line in lines if "too few for p50" in line]
+    assert len({line.index("1 request,") for line in latencies}) == 1, "one column, however long a name is"
+    assert not any(line.startswith("for a lock") for line, _ in terminal_lines(seen_of(all_kept())))
 
 
 def test_a_new_fingerprint_has_the_parts_of_a_stored_one_in_their_order() -> None:
