@@ -48,6 +48,16 @@ class AuditState(StrEnum):
     END = "END"
 
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every grant and every pass.
+_KIND_GRANTED = LockEventKind.GRANTED
+_KIND_RENEWED = LockEventKind.RENEWED
+_KIND_RELEASED = LockEventKind.RELEASED
+_REASON_LAPSED = Reason.LAPSED
+_STATE_START = AuditState.START
+_STATE_RENEW = AuditState.RENEW
+_STATE_END = AuditState.END
+
+
 class Audit(Protocol):
     """A witness that takes the tenures of a lock down, off the lock's path (H25)."""
 
@@ -119,15 +129,15 @@ class Notices:
         self._waiting.won()
         self.metric("lock.acquire.attempts")
         self.metric("lock.acquire.success")
-        self.tell(LockEventKind.GRANTED, grant)
+        self.tell(_KIND_GRANTED, grant)
         self._began_ns = sent.wall_ns
-        self._write_down(AuditState.START, grant.owner, sent)
+        self._write_down(_STATE_START, grant.owner, sent)
 
     def renewed(self, grant: Grant, sent: Moment, remaining_ns: int) -> None:
         """A renewal sent at `sent` counts."""
         self.metric("lock.expiration.deadline", remaining_ns / NS_PER_S)
-        self.tell(LockEventKind.RENEWED, grant)
-        self._write_down(AuditState.RENEW, grant.owner, sent)
+        self.tell(_KIND_RENEWED, grant)
+        self._write_down(_STATE_RENEW, grant.owner, sent)
 
     def looked(self, stored: Stored[Any]) -> None:
         """An acquiring call has read this."""
@@ -137,7 +147,7 @@ class Notices:
         """An acquiring call has judged what it read: somebody else's lease stands, or has lapsed without a release."""
         if isinstance(decision, Wait):
             self.metric("lock.acquired.others.error")
-        elif decision.reason is Reason.LAPSED:
+        elif decision.reason is _REASON_LAPSED:
             self.metric("lock.dangling")
 
     def write_refused(self) -> None:
@@ -163,11 +173,11 @@ class Notices:
             self.shortcut.released(left)
         self._waiting.released(self._runtime.monotonic_ns())
         self.metric("lock.release.success")
-        self._write_down(AuditState.END, owner, ended)
+        self._write_down(_STATE_END, owner, ended)
 
     def released(self, grant: Grant) -> None:
         """A grant was given back as it should be."""
-        self.tell(LockEventKind.RELEASED, grant)
+        self.tell(_KIND_RELEASED, grant)
 
     def _write_down(self, state: AuditState, owner: str, at: Moment) -> None:
         """H25: one line of audit; hands over and returns."""
