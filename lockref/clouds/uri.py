@@ -8,6 +8,7 @@ belong in a URI, and a message never repeats one that was put there.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -40,6 +41,7 @@ def store_dialects() -> dict[str, ServerStatuses]:
     return {each.statuses.name: each.statuses for each in CLOUDS.values() if each.holds_objects}
 
 
+@cache
 def server_statuses(name: str) -> ServerStatuses:
     """The answers of the object store that a scenario calls its dialect. Raises ConfigError for an unknown name."""
     known = store_dialects()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
@@ -189,6 +190,12 @@ class DeclaredService(Model):
     def make(self) -> Service:
         """A new one. Raises ConfigError for a dialect or option that its kind does not know."""
         return make_service(self.kind, dialect=self.dialect, options=self.options)
+
+
+@cache
+def _store_of(kind: str, dialect: str) -> DeclaredService:
+    """The service `store`, checked once: each client of each seed asks for it. Nobody changes one."""
+    return DeclaredService(kind=kind, dialect=dialect)
 
 
 class DeclaredNode(Model):
@@ -394,7 +401,7 @@ class Scenario(Model):
         kind: of `store`: what the lock under test stands on (`ProviderSpec.stands_on`).
         """
         dialect = self.store.dialect if entry_of(kind, SIMULATED).has_dialects else ""
-        return {DEFAULT_STORE: DeclaredService(kind=kind, dialect=dialect), **self.services}
+        return {DEFAULT_STORE: _store_of(kind, dialect), **self.services}
 
     def declared_for_work(self) -> str | None:
         """The first declared service of the kind that the clients' own work may use; None if none is declared."""

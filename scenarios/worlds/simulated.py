@@ -153,12 +153,13 @@ class _Laboratory:
 
     def _surroundings(self, node: Node, ports: _Ports) -> Surroundings:
         """The surroundings of the node's present process."""
-        process, world = node.process, self.world
+        process, world, settings = node.process, self.world, self.settings
+        key = lock_key_of(self.scenario.workload, node.name, settings.key)
         return Surroundings(
             node=node.name,
             runtime=process.runtime,
             client_runtime=process.client_runtime,
-            settings=replace(self.settings, key=lock_key_of(self.scenario.workload, node.name, self.settings.key)),
+            settings=settings if key == settings.key else replace(settings, key=key),
             open_store=ports.open_store,
             open_port=ports.open_port,
             open_resource=lambda lock: self._resource(node, lock),
