@@ -1,4 +1,4 @@
-"""Frozen dataclasses that are made with every request, and made quickly.
+"""Frozen dataclasses that are made with every request or for every client of a seed, and made quickly.
 
 Python's own `__init__` of a frozen dataclass sets each field through `object.__setattr__`, which searches the class for
 the field. A slot's descriptor sets its field without a search. That is all that differs: such an object still cannot
@@ -21,15 +21,15 @@ T = TypeVar("T", bound="DataclassInstance")
 def filled_by_slots(made: type[T]) -> type[T]:
     """Give a class that `@dataclass(frozen=True, slots=True)` has made an `__init__` that fills its slots directly.
 
-    All its fields are arguments of `__init__`, by position too, and none has a default factory.
+    All its fields are arguments of `__init__`, all by name only or all by position, too; none has a default factory.
     """
     known: dict[str, object] = {}
-    parameters: list[str] = []
+    parameters: list[str] = ["*"] if fields(made)[0].kw_only else []
     steps: list[str] = []
     for field in fields(made):
         name = field.name
         assert field.init, f"{name} is no argument"
-        assert not field.kw_only, f"{name} is given by name only"
+        assert field.kw_only is fields(made)[0].kw_only, f"{name} is given in another way than the first field"
         assert field.default_factory is MISSING, f"{name} has a default factory"
         known[f"set_{name}"] = getattr(made, name).__set__
         known[f"default_{name}"] = field.default

@@ -187,6 +187,7 @@ def hears_metrics(listener: LockListener) -> bool:
     return getattr(listener, "hears_metrics", True)
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockContext:
     """The surroundings of one client process.

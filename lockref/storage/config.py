@@ -20,6 +20,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from lockref.errors import ConfigError, did_you_mean
+from lockref.frozen import filled_by_slots
 from lockref.locks.values import LeaseTerms
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS, NS_PER_S
@@ -143,6 +144,7 @@ def timing_faults(*, validity_ns: int, renew_interval_ns: int, drift_bound_ns: i
     return faults
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageLockConfig:
     """The configuration of a storage lock. Durations in nanoseconds; defaults are Hudi's.

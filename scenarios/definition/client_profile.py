@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lockref.frozen import filled_by_slots
 from scenarios.definition.units import DrawnNumber
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProfile:
     """The work of one client; see `scenarios.definition.schema.Work`. Durations in nanoseconds.

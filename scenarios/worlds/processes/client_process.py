@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from lockref.claims import BELIEF_THROUGH_UNLOCK
 from lockref.errors import LockError
+from lockref.frozen import filled_by_slots
 from lockref.history import Recorder, Stamp
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.recording import OpenCalls
@@ -30,6 +31,7 @@ from scenarios.workloads.resource import ProtectedResource
 from scenarios.workloads.scarcity import runtime_for
 
 
+@filled_by_slots
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """The surroundings that a world gives one process.

@@ -25,6 +25,13 @@ AS_PYTHON_MAKES_IT = Pair.__init__
 filled_by_slots(Pair)
 
 
+@filled_by_slots
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    first: int
+    second: str = "b"
+
+
 def test_it_has_an_initialiser_of_its_own_with_the_same_arguments():
     assert Pair.__init__ is not AS_PYTHON_MAKES_IT
     assert inspect.signature(Pair.__init__) == inspect.signature(AS_PYTHON_MAKES_IT)
@@ -34,6 +41,12 @@ def test_its_fields_hold_what_was_given_by_position_by_name_and_by_default():
     assert [(pair.first, pair.second) for pair in (Pair(1), Pair(1, "c"), Pair(second="d", first=2))] == [
         (1, "b"), (1, "c"), (2, "d"),
     ]  # fmt: skip
+
+
+def test_fields_that_are_given_by_name_only_stay_so():
+    assert Named(second="c", first=1).second == "c"
+    with pytest.raises(TypeError, match="positional"):
+        Named(1)
 
 
 def test_it_cannot_be_changed():
