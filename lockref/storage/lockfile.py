@@ -92,12 +92,6 @@ class LockFile:
         return LockFile(self.owner, self.valid_until_ms, True, nonce, self.fence, self.mark)
 
 
-# Both names are read in every pass, so each is made a second name of the slot: the call of a property takes ten times
-# as long.
-for _name, _slot in (("token", "fence"), ("is_released", "expired")):
-    setattr(LockFile, _name, getattr(LockFile, _slot))
-
-
 def owner_id(entropy: bytes) -> str:
     """An owner as Hudi writes it: the usual form of a random UUID (version 4), from 16 random bytes (H22)."""
     number = bytearray(entropy)
