@@ -122,6 +122,7 @@ def test_any_reply_to_a_call_of_ours_is_read(scheme: str, status: int, body: byt
 @example(reason="Exception")
 @example(reason="AbcException: d")
 @example(reason="RequestLimitExceeded: d")
+@example(reason="*")
 @pytest.mark.parametrize("scheme", [*SCHEMES, "dynamodb"])
 def test_a_refusal_keeps_its_code_whatever_its_reason_says(scheme: str, reason: str) -> None:
     """A reason with `<` made XML that no parser takes. A reason that looked like a code of DynamoDB became the code."""

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeGuard
 
 from lockref.clouds.answers import Meaning, Question, RequestKind, silence
 from lockref.clouds.calls import PUT, READ, Answer, Call, HttpReply, Place
-from lockref.clouds.dynamodb.facts import OUTCOMES, REFUSALS_BY_STATUS
+from lockref.clouds.dynamodb.facts import CODES, OUTCOMES, REFUSALS_BY_STATUS
 from lockref.clouds.dynamodb.requests import BODY_ATTRIBUTE, VERSION_ATTRIBUTE, version_of
 from lockref.clouds.http_reply import http_reply
 from lockref.clouds.statuses import classify
@@ -96,7 +96,7 @@ def write_refusal(status: int, reason: str) -> bytes:
     status, code = REFUSALS_BY_STATUS.get(status, (status, "InternalServerError"))
     named = reason.partition(":")[0]
     meant = classify(OUTCOMES, status, code).outcome
-    if any((row.status, row.code, row.outcome) == (status, named, meant) for row in OUTCOMES):
+    if CODES.get(named) == status and classify(OUTCOMES, status, named).outcome is meant:
         code = named
     body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": reason})
     return http_reply(status, ("Content-Type", "application/x-amz-json-1.0"), body=body.encode())
