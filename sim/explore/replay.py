@@ -174,7 +174,8 @@ def replay(failure: Failure, run: Run[R], judge: Judge[R]) -> ReplayOutcome:
         answer = Answer.NOT_APPLICABLE
         why = (
             f"{len(schedule.unused)} of {len(failure.schedule)} stored decisions were never offered, the first being "
-            f"choice {choice} at decision {first}: the code decides elsewhere now; search again"
+            f"choice {choice} at decision {first}: the lock decides elsewhere, because its code has changed or it is "
+            "another lock. So this replay tells nothing of it: run the scenario again with `lockref sim`"
         )
     else:
         answer, why = Answer.NO_LONGER_FAILS, f"{failure.clause} holds although every stored decision was applied"

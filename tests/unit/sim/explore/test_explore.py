@@ -292,7 +292,8 @@ def test_replay_not_applicable_when_decisions_are_gone():
     failure = failing().model_copy(update={"schedule": ((1000, 1),)})
     answered = replay(failure, run, judge)
     assert answered.answer is Answer.NOT_APPLICABLE
-    assert "choice 1 at decision 1000" in answered.explanation
+    assert "choice 1 at decision 1000: the lock decides elsewhere" in answered.explanation
+    assert "`lockref sim`" in answered.explanation
 
 
 def test_replay_not_applicable_when_the_plan_does_not_fit():
