@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from lockref.clouds.calls import BEGIN_UPLOAD, LEASE, PART, PUT, Answer, Call, Place, WriteMode
+from lockref.clouds.calls import BEGIN_UPLOAD, LEASE, PART, PUT, READ, Answer, Call, Place, WriteMode
 from lockref.clouds.uri import CLOUDS
 from lockref.words import Outcome
 from scenarios.probe.preparation import prepared
@@ -76,3 +76,10 @@ def test_a_completion_names_what_was_sent_before(scheme: str, mode: WriteMode) -
         assert before[0].key.rpartition("/")[2].encode() in raw
     else:
         assert (before, final.mode) == ([], mode.name)
+
+
+def test_a_read_of_a_table_is_a_consistent_one() -> None:
+    """A table shows an old item otherwise, now and then, and the probe would call it a lost write."""
+    protocol = CLOUDS["dynamodb"].protocol
+    assert protocol is not None
+    assert b'"ConsistentRead": true' in protocol[0].write_request(PLACE, Call(verb=READ, key="k")).encoded()

@@ -151,7 +151,9 @@ def test_reads_show_what_is_there_or_that_nothing_is():
     assert s3("GET /b/x", b"", '206|ETag: "e1"', b"{", Range="bytes=0-0")[1].outcome is Outcome.APPLIED
 
 
-@pytest.mark.parametrize("target", ["/b?list-type=2", "/b/x?acl", "/b/x?partNumber=1&uploadId=u", "/", "/b/x?tagging"])
+@pytest.mark.parametrize(
+    "target", ["/b?list-type=2", "/b/x?acl", "/b/x?partNumber=1&uploadId=u", "/b/x?uploadId=u", "/", "/b/x?tagging"]
+)
 def test_requests_about_no_state_change_none(target):
     """Lists, parts and properties are no writes of an object."""
     assert s3(f"PUT {target}", b"x", "200")[0].op is Op.NONE
