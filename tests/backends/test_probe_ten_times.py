@@ -24,6 +24,8 @@ ROUNDS = {"moto": 40}
 """A server whose races leak in one round of fifteen needs so many to be found out each time."""
 GOOD = {"ministack", "azurite", "dynalite", "localstack", "seaweedfs", "fake-gcs-server"}
 """Servers that carry a lock by compare-and-swap."""
+UNREADABLE = {"gcp-storage-emulator"}
+"""Servers whose downloads tell no generation: no lock can read a version there, so the probe ends at its first read."""
 
 
 def asked(uri: str, *only: str, rounds: int = 8, endpoints: tuple[str, ...] = (), node: Node | None = None) -> Any:
@@ -61,6 +63,9 @@ def require_one_verdict(name: str, times: int, *only: str) -> None:
     # A race that leaks seldom may be found in one probe and have too few rounds in the next: that is no pass.
     excused = {about for about, verdicts in flickering.items() if verdicts == {"unsafe", "not_answered"}}
     assert set(flickering) <= excused, flickering
+    if name in UNREADABLE:
+        assert set().union(*seen.values()) == {"not_answered"}
+        return
     is_unsafe = "unsafe" in set().union(*(seen[clause] for clause in only if clause in LOCKS))
     assert is_unsafe is (name not in GOOD)
 

@@ -27,7 +27,16 @@ from lockref.clouds.calls import (
     HttpReply,
     Place,
 )
-from lockref.clouds.gcs.facts import CONDITIONS, MARKS, NO_SUCH_BUCKET, NO_SUCH_OBJECT, OUTCOMES, REFUSAL_CODES, SERVICE
+from lockref.clouds.gcs.facts import (
+    CONDITIONS,
+    GENERATION_MAX,
+    MARKS,
+    NO_SUCH_BUCKET,
+    NO_SUCH_OBJECT,
+    OUTCOMES,
+    REFUSAL_CODES,
+    SERVICE,
+)
 from lockref.clouds.gcs.requests import UPLOAD_PATH, metadata_state
 from lockref.clouds.http_reply import JSON, failed, http_reply
 from lockref.clouds.statuses import classify, error_code
@@ -79,15 +88,18 @@ def read_answer(question: Question, status: int, headers: Mapping[str, str], bod
         question,
         status=status,
         code=code,
-        version=version if decimal(version) else "",
+        version=version if decimal(version, most=GENERATION_MAX) else "",
         service=SERVICE,
         has_mark=_has_mark(status, headers, body),
     )
 
 
 def _has_mark(status: int, headers: Mapping[str, str], body: bytes) -> bool:
-    """True if the answer to a removal comes from the service. A 204 has no body, so it is no page of a proxy."""
-    if status == _NO_CONTENT or not MARKS.isdisjoint(headers):
+    """True if the answer to a removal is no page of a proxy: it has no body, or bears a sign of the service.
+
+    The service answers with 204, and gcp-storage-emulator with an empty 200.
+    """
+    if status == _NO_CONTENT or not body or not MARKS.isdisjoint(headers):
         return True
     return headers.get("content-type", "").startswith(JSON) and body.strip() == NULL
 
@@ -230,7 +242,7 @@ def _shown(exchange: Exchange) -> tuple[str, State | None]:
 
 
 def _version(generation: object, metageneration: object) -> str:
-    made, changed = decimal(str(generation)), decimal(str(metageneration or 1))
+    made, changed = decimal(str(generation), most=GENERATION_MAX), decimal(str(metageneration or 1))
     return "" if not made or changed is None else f"{made}.{changed}"
 
 

@@ -37,7 +37,7 @@ from lockref.clouds.answers import (
 )
 from lockref.clouds.bounded_exchange import Exchange, bounded
 from lockref.clouds.gcs.answers import NULL, read_answer
-from lockref.clouds.gcs.facts import STATUSES
+from lockref.clouds.gcs.facts import GENERATION_MAX, STATUSES
 from lockref.clouds.gcs.signing import SCOPE, without_credentials
 from lockref.clouds.http_session import bound_connections, explain_silence
 from lockref.errors import BackendUnavailable
@@ -235,18 +235,24 @@ class GcsStore:
             except _NO_ANSWER as error:
                 return silence(*_explain(error))
         told = {**exchange.headers, "x-goog-generation": str(generation or "")}
-        # The SDK has parsed the body and dropped it. Its length tells `null` from the `{}` of a gateway.
-        length = decimal(exchange.headers.get("content-length", ""))
-        body = NULL if length in (len(NULL), len(NULL) + 1) else b""
-        answered = read_answer(question, exchange.status or _SUCCESS, told, body)
+        answered = read_answer(question, exchange.status or _SUCCESS, told, _dropped_body(exchange))
         if answered.outcome is Outcome.APPLIED:
             return answered
         return silence(answered.outcome, _no_answer(exchange), status=exchange.status)
 
 
+def _dropped_body(exchange: Exchange) -> bytes:
+    """The body of a success, which the SDK has parsed and dropped, as far as its length tells it."""
+    length = exchange.headers.get("content-length", "")
+    if length == "0":
+        return b""
+    # The length tells `null` from the `{}` of a gateway.
+    return NULL if decimal(length) in (len(NULL), len(NULL) + 1) else b"?"
+
+
 def _generation(version: Version) -> int:
     """A generation that can exist; 0 means "absent" to the service and must not slip in as a version."""
-    generation = decimal(version)
+    generation = decimal(version, most=GENERATION_MAX)
     if not generation:
         raise ValueError(f"the version {version!r} is no generation; pass the one that a reply carried")
     return generation

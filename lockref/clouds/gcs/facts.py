@@ -57,6 +57,9 @@ MODES: Final = (
     WriteMode(clause="C15", name=RESUMABLE, can_race=True),
 )
 
+GENERATION_MAX: Final = 2**63 - 1
+"""The service's own generations are microseconds. Emulators give nanoseconds, which have 19 digits."""
+
 MARKS: Final = frozenset({"x-guploader-uploadid"})
 """Headers of every answer of the service. Emulators do not send them."""
 
