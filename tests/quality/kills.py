@@ -40,7 +40,7 @@ import psutil
 
 from lockref.errors import NothingRecorded
 from reports.history_files import load_history
-from scenarios.runs import status_of
+from scenarios.runs import require_recorded, status_of
 
 LOST_MAX_NS = 1_000_000_000
 """What may be missing: the last second."""
@@ -198,6 +198,7 @@ def _grants(log: Path) -> list[tuple[int, tuple[str, int]]]:
 def _recorded(run: Path) -> set[tuple[str, int]]:
     """The grants in the record: granted acquires, as the harness around the lock has written them down."""
     try:
+        require_recorded(run)
         events, _, notes = load_history(run)
     except NothingRecorded:
         return set()
