@@ -33,6 +33,8 @@ class OpenCalls:
         following[order[:-1]] = np.where(is_next, self._rows[order[1:]], FOREVER)
         # A client that calls again has ended its earlier call, crashed or not.
         self._over_at = np.minimum(np.where(back >= 0, back, FOREVER), following)
+        is_refused = (back >= 0) & (events.numbers("outcome")[np.maximum(back, 0)] == Outcome.REJECTED)
+        self._leaves = (self._op == Op.RELEASE) & ~self._are_careless(np.flatnonzero(is_refused))
 
     def are_known(self, run: Ints) -> Flags:
         """Per run number: some call of that run is on record. On the wire there are none."""
@@ -56,10 +58,24 @@ class OpenCalls:
         every = np.ones(len(self._op), dtype=np.bool_)
         calls_nothing = self._count(rows, every, np.zeros(len(every), dtype=np.int64), by_task=True) == 0
         entered = self._count(rows, every, self._granted_at)
-        left = self._count(rows, self._op == Op.RELEASE, self._rows)
+        left = self._count(rows, self._leaves, self._rows)
         serves_another = calls_nothing & self.are_open(Op.ACQUIRE, rows) & (entered <= left)
         is_serving: Flags = self.are_open(Op.ACQUIRE, rows, by_task=True) | serves_another
         return is_serving
+
+    def _are_careless(self, refused: Ints) -> Flags:
+        """Per call: a release by a task that had not been granted the lock, and was refused. The holder has it still.
+
+        refused: calls that were refused. The holder's own release is, too, where the lock was lost before it.
+        """
+        careless = np.zeros(len(self._op), dtype=np.bool_)
+        refused = refused[self._op[refused] == Op.RELEASE]
+        rows = self._rows[refused]
+        every = np.ones(len(self._op), dtype=np.bool_)
+        entered = self._count(rows, every, self._granted_at, by_task=True)
+        # Each of these calls is among the releases up to its own row.
+        careless[refused] = entered < self._count(rows, self._op == Op.RELEASE, self._rows, by_task=True)
+        return careless
 
     def _count(self, rows: Ints, which: Flags, at: Ints, *, by_task: bool = False) -> Ints:
         """Per row: how many of these calls of its process (or task), each placed at a row, stand at or before it."""

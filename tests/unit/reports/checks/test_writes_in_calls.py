@@ -206,6 +206,23 @@ def test_a_lock_may_be_given_to_whom_nobody_hears_of():
     assert broken(h) == []
 
 
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_a_refused_release_of_a_careless_task_leaves_the_lock_with_its_holder(is_simulated):
+    """S2: the holder's renewal counted for the acquire of that task: a grant of its own, under the same token."""
+    h = history(is_simulated=is_simulated)
+    careless = h.call("n2", Op.RELEASE, 0, task="second")
+    h.returns("n2", Op.RELEASE, 1, careless, Outcome.REJECTED, task="second")
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1)
+    asking = h.call("n2", Op.ACQUIRE, 9, task="second")
+    made = given(h, a)
+    b = waits_and_gets(h, "n2", call=10, returned=44, token=2, version=made)
+    h.renewed(b, at=70)
+    h.returns("n2", Op.ACQUIRE, 75, asking, Outcome.PRECONDITION_FAILED, task="second")
+    h.released(b, call=80, applied=81)
+    assert grants(h) == [("n1", "handed_over"), ("n2", "released")]
+    assert broken(h) == []
+
+
 @pytest.mark.parametrize("wrong", ["by the waiter", "outside", "another version", "without condition"])
 def test_what_is_no_hand_over_is_a_takeover(wrong):
     """S5: only the holder gives its lock away, while it gives it back, on the record that it has."""
