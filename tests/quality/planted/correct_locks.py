@@ -3,7 +3,9 @@
 Every scenario, judged as `lockref sim --all` does, against every correct lock
 that is known; 30 seeds by default. Prints Markdown: in how many scenarios each
 lock holds, which ones are inconclusive for it or do not apply, and which ones
-accuse it. The exit code is 1 if any does.
+accuse it. The exit code is 1 if any does. A violation beside which the verdict
+tells that the plan left what a lock is promised is no accusation: it is counted
+as inconclusive.
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ def verdict_on(lock: str, name: str, seeds: int) -> str:
     summary = run_campaign(
         scenario, spec, range(1, 1 + total), keep_runs=0, not_demanded=scenario.not_demanded(spec.stands_on)
     ).summary
+    accusations = {finding.clause for finding in summary.findings if not finding.witness.get("beyond_promise")}
+    if accusations:
+        return "accused: " + " ".join(sorted(accusations))
     if summary.findings:
-        return "accused: " + " ".join(sorted({finding.clause for finding in summary.findings}))
+        return "inconclusive"
     return decide(summary).safety
 
 

@@ -26,7 +26,7 @@ class CountsByCondition(PlainLock):
         granted = super().attempt(end_ns)
         if not granted:
             return granted
-        while not (is_counted := self.count()) and self.holds():
+        while not (is_counted := self.count()) and self.holds() and self.runtime.monotonic_ns() < end_ns:
             self.runtime.sleep(self.settings.poll_interval_ns)
         if is_counted and self.holds():
             return True
