@@ -87,7 +87,8 @@ class Exchange:
     ones, and "" for those that were only named.
     length: of the body, as the head tells it; 0 where it does not.
     asked_ns: when the client's first byte came, or later, where others were ahead of it on its connection.
-    status: of the final answer; 0 while there is none. is_delivered: the whole answer went on to the client.
+    status: of the final answer; 0 while there is none.
+    is_unfinished: the connection ended before the answer's body did, so not all that the server says is known.
     """
 
     method: str
@@ -103,7 +104,7 @@ class Exchange:
     answer_headers: Mapping[str, str] = field(default_factory=dict)
     answer: Body = field(default_factory=Body)
     answered_ns: int | None = None
-    is_delivered: bool = False
+    is_unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ class Exchange:
         """Send a server's answer to the client. If the server ended its connection, end the client's as well."""
         await self.answer(answer.raw, drip_ns=drip_ns)
         if not answer.keeps_connection:
+            self._connection.server_ended()
             self.close()
 
     def close(self) -> None:
@@ -296,6 +297,8 @@ class _Connection:
             while piece := await server.read(PIECE_BYTES):
                 self.forward(Direction.REPLY, self.writer, piece)
                 await self.writer.drain()
+            # Told of an orderly end alone: after a reset nobody knows whether more was to come.
+            self.server_ended()
         # The server has hung up, and so does this side: the reader of requests sees the end.
         self.writer.close()
 
@@ -326,6 +329,11 @@ class _Connection:
         writer.write(data)
         if self.lane.observer is not None:
             self.lane.observer.forwarded(self.number, direction, data, at_ns)
+
+    def server_ended(self) -> None:
+        """Tell the observer that the server has hung up, while the client is still there to hear it."""
+        if self.lane.observer is not None and not self.writer.is_closing():
+            self.lane.observer.ended(self.number, time.monotonic_ns())
 
     def reset(self) -> None:
         """Close with a reset: lingering for no time throws unsent data away."""

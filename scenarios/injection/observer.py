@@ -25,5 +25,8 @@ class Observer(Protocol):
     def forwarded(self, connection: int, direction: Direction, data: bytes, at_ns: int) -> None:
         """These bytes are handed on, unmodified, no earlier than `at_ns`. How they are cut means nothing."""
 
+    def ended(self, connection: int, at_ns: int) -> None:
+        """The server has hung up: no bytes of its come any more on this connection."""
+
     def closed(self, connection: int, at_ns: int) -> None:
         """The client's connection has ended, by the client or by the lane."""

@@ -318,6 +318,9 @@ class LiveRun:
         if self._overtime:
             names, lasted_s = ", ".join(self._overtime), self._settings.lasting_ns / NS_PER_S
             found.append(f"still running at the time limit and therefore ended ({lasted_s:g} s; see --for): {names}")
+        if self._wire.unfinished:
+            told = ", ".join(f"{count} of {name}" for name, count in self._wire.unfinished.items())
+            found.append(f"answers that did not come to their end, so what they answer may have taken effect: {told}")
         endings = self._endings()
         if endings:
             found.append(f"processes ended by themselves{endings}")

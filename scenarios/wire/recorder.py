@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest, State
@@ -34,7 +34,10 @@ _DELETED: Final = ObjectReply(outcome=Outcome.APPLIED)
 
 @dataclass(slots=True)
 class OpenRequest:
-    """A request under way. op: its meaning for a lock, as far as known. number: of its events; ABSENT until sent."""
+    """A request under way. op: its meaning for a lock, as far as known. number: of its events; ABSENT until sent.
+
+    parts: of a request that deletes several objects, the deletion of each, once it is sent.
+    """
 
     client: str
     exchange: Exchange
@@ -45,6 +48,7 @@ class OpenRequest:
     number: int = ABSENT
     sent_ns: int = ABSENT
     is_answered: bool = False
+    parts: list[OpenRequest] = field(default_factory=list)
 
 
 class WireRecorder:
@@ -56,8 +60,9 @@ class WireRecorder:
     failure: the first error of a decoder; nothing is decoded after it.
     requests: by client, how many it has sent. clocks_off_ns: by client, how far the date of its requests was from the
     time that its clock was to show, at best; only of clients that date their requests. unfollowed: objects whose new
-    content the requests do not tell. unguarded: protected objects that were written, and the locks of which one may
-    guard it; they are not judged. promised_ns: the longest time for which a record has kept others out.
+    content the requests do not tell. unfinished: by client, how many of its successes did not come to their end.
+    unguarded: protected objects that were written, and the locks of which one may guard it; they are not judged.
+    promised_ns: the longest time for which a record has kept others out.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class WireRecorder:
         self.requests: dict[str, int] = {}
         self.clocks_off_ns: dict[str, int] = {}
         self.unfollowed: dict[str, str] = {}
+        self.unfinished: dict[str, int] = {}
         self.unguarded: dict[str, tuple[str, ...]] = {}
         self.effects = 0
         self.promised_ns = 0
@@ -135,17 +141,27 @@ class WireRecorder:
             content=self._content(asked.request.state), token=token, owner=owner, valid_until_ns=until_ns,
             detail=_told(asked.view, asked.request.verb, length),
         )  # fmt: skip
+        # At the sending and not at the answer: one that never comes leaves open which of the objects are gone.
+        for key in asked.request.keys:
+            alone = ObjectRequest(verb=asked.request.verb, op=Op.DELETE, key=key)
+            with self._mutex:
+                each = OpenRequest(asked.client, asked.exchange, alone, Op.DELETE, None, key in self.locks)
+            self.sent(each, at_ns)
+            asked.parts.append(each)
 
     def unreached(self, asked: OpenRequest, at_ns: int, why: str) -> None:
         """A request that is recorded as sent did not reach the server, so it never takes effect."""
-        asked.is_answered = True
-        self._reply_row(asked, at_ns, ObjectReply(outcome=Outcome.REJECTED, reason=why))
+        for each in (asked, *asked.parts):
+            each.is_answered = True
+            self._reply_row(each, at_ns, ObjectReply(outcome=Outcome.REJECTED, reason=why))
         with self._mutex:
             self._versions.ended(asked.request, asked.number)
 
     def answered(self, asked: OpenRequest, at_ns: int) -> ObjectReply:
         """The server has answered, at `at_ns`. Returns the answer as the record has it."""
         reply = self.dialect.reply(asked.exchange, asked.request)
+        if asked.exchange.is_unfinished and reply.outcome is Outcome.AMBIGUOUS:
+            self.unfinished[asked.client] = self.unfinished.get(asked.client, 0) + 1
         asked.is_answered = True
         request = asked.request
         # Before the row is written, so that the row shows the state that a HEAD has confirmed.
@@ -159,8 +175,9 @@ class WireRecorder:
             self._learn(asked, reply)
             if request.op in (Op.WRITE, Op.DELETE) and not asked.is_lock and self.is_protected(request.key):
                 self._effect(asked)
-            for key in request.keys:
-                self._deleted_with_others(asked, key, at_ns, reply.exceptions.get(key, _DELETED))
+        told = _DELETED if reply.outcome is Outcome.APPLIED else ObjectReply(outcome=reply.outcome, reason=reply.reason)
+        for each in asked.parts:
+            self._part_answered(each, at_ns, reply.exceptions.get(each.request.key, told))
         # An ambiguous write stays open in `_versions` for ever. It may land at any later time, and until a reading
         # shows another version its own is a candidate.
         if reply.outcome is not Outcome.AMBIGUOUS:
@@ -210,14 +227,11 @@ class WireRecorder:
             detail=f"missing {reply.reason}".strip() if reply.is_absent and request.op is not Op.READ else reply.reason,
         )  # fmt: skip
 
-    def _deleted_with_others(self, asked: OpenRequest, key: str, at_ns: int, reply: ObjectReply) -> None:
-        """Record the deletion of one object, where one request deletes several, as a request of its own."""
-        alone = ObjectRequest(verb=asked.request.verb, op=Op.DELETE, key=key)
-        with self._mutex:
-            each = OpenRequest(asked.client, asked.exchange, alone, Op.DELETE, None, key in self.locks)
-        self.sent(each, asked.sent_ns)
+    def _part_answered(self, each: OpenRequest, at_ns: int, reply: ObjectReply) -> None:
+        """Record what became of one object, where one request deletes several."""
+        each.is_answered = True
         self._reply_row(each, at_ns, reply)
-        if reply.outcome is Outcome.APPLIED and not each.is_lock and self.is_protected(key):
+        if reply.outcome is Outcome.APPLIED and not each.is_lock and self.is_protected(each.request.key):
             self._effect(each)
 
     # What is known of objects.

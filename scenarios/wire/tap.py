@@ -45,10 +45,16 @@ class Tap:
             line.conversation.from_server(data, at_ns)
         self._note(line, at_ns)
 
+    def ended(self, connection: int, at_ns: int) -> None:
+        """See `Observer`."""
+        line = self._lines[connection]
+        line.conversation.server_closed(at_ns)
+        self._note(line, at_ns)
+
     def closed(self, connection: int, at_ns: int) -> None:
         """See `Observer`."""
         line = self._lines.pop(connection)
-        line.conversation.server_closed(at_ns)
+        line.conversation.closed(at_ns)
         self._note(line, at_ns)
         self.unreadable = self.unreadable or line.conversation.unreadable
 

@@ -98,14 +98,23 @@ class Conversation:
         self._read(self._answers, data, at_ns)
 
     def server_closed(self, at_ns: int) -> None:
-        """Nothing more comes from the server; an answer without a length ends here.
+        """Nothing more comes from the server; an answer without a length ends here."""
+        self._close(at_ns, is_end=self._answers.ends_by_close)
 
-        A client may hang up as soon as it has read the status. That is an answer, too, though not all of it is known.
+    def closed(self, at_ns: int) -> None:
+        """The connection is over. Where the server had not hung up before, the client did.
+
+        A client may hang up as soon as it has read the status. That is an answer, too, though not all of it is known:
+        a refusal stands, and `Dialect.reply` takes no success from it.
         """
+        self._close(at_ns, is_end=False)
+
+    def _close(self, at_ns: int, *, is_end: bool) -> None:
         exchange = self.current
         if self.unreadable or exchange is None or not exchange.status or exchange.answered_ns is not None:
             return
-        exchange.answer.is_whole = exchange.answer.is_whole and self._answers.ends_by_close
+        exchange.is_unfinished = not is_end
+        exchange.answer.is_whole = exchange.answer.is_whole and is_end
         exchange.answered_ns = at_ns
 
     def _read(self, messages: Messages, data: bytes, at_ns: int) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from lockref.clouds.cloud import TrafficReplies, TrafficRequests
+from lockref.clouds.statuses import reason_text
 from lockref.clouds.traffic import Exchange, ObjectReply, ObjectRequest
 from lockref.clouds.uri import CLOUDS
+from lockref.words import Outcome
+
+UNFINISHED: Final = "a success that did not come to its end; the request may have taken effect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +28,15 @@ class Dialect:
         return self.requests.read_request(exchange, self.bucket)
 
     def reply(self, exchange: Exchange, request: ObjectRequest) -> ObjectReply:
-        """The meaning of a complete answer to this request."""
-        return self.replies.reply_to(exchange, request)
+        """The meaning of the answer to this request.
+
+        A success whose body did not come to its end is AMBIGUOUS. To believe its status alone would accuse the store of
+        a write that it never finished to confirm, such as of two creates by a server that sends bytes for ever.
+        """
+        reply = self.replies.reply_to(exchange, request)
+        if exchange.is_unfinished and reply.outcome is Outcome.APPLIED:
+            return ObjectReply(outcome=Outcome.AMBIGUOUS, reason=reason_text(UNFINISHED, exchange.status))
+        return reply
 
 
 def schemes_read() -> list[str]:

@@ -41,6 +41,9 @@ class Watcher:
     def forwarded(self, connection: int, direction: Direction, data: bytes, at_ns: int) -> None:
         self._note(at_ns, direction, connection, data)
 
+    def ended(self, connection: int, at_ns: int) -> None:
+        self._note(at_ns, "ended", connection)
+
     def closed(self, connection: int, at_ns: int) -> None:
         self._note(at_ns, "closed", connection)
         self.is_over.set()
@@ -78,6 +81,8 @@ class Server:
                     pending = pending[len(request) :]
                     self.received.append(request)
                     connection.sendall(self._answer)
+                    if b"Connection: close" in self._answer:
+                        return
 
     def close(self) -> None:
         # Closing alone would leave a thread that is accepting to accept once more.
@@ -277,6 +282,26 @@ def test_an_observer_sees_what_passes_and_what_is_done_by_hand() -> None:
     assert watcher.bytes_of(Direction.REPLY) == ANSWER * 2
 
 
+@pytest.mark.parametrize("choose", [let_pass, lambda _head: heard], ids=["passing", "in hand"])
+def test_an_observer_is_told_who_hangs_up_first(choose: Callable[[Head], Conduct | None]) -> None:
+    """An answer without a length is whole if the server ended it, and not if its client gave up."""
+    watcher, server = Watcher(), Server(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc")
+    with lane_before(server, choose, observer=watcher) as client:
+        client.sendall(GET)
+        while client.recv(1024):
+            pass
+        client.close()
+        assert watcher.is_over.wait(10)
+    assert [each[0] for each in watcher.seen if isinstance(each[0], str)] == ["opened", "ended", "closed"]
+    watcher = Watcher()
+    with lane_before(Server(), let_pass, observer=watcher) as client:
+        client.sendall(GET)
+        assert read(client, len(ANSWER)) == ANSWER
+        client.close()
+        assert watcher.is_over.wait(10)
+    assert [each[0] for each in watcher.seen if isinstance(each[0], str)] == ["opened", "closed"]
+
+
 @pytest.mark.parametrize("endpoint", ["ftp://h:1", "h:1", "http://", "https://:3"])
 def test_an_endpoint_that_is_none_is_refused(endpoint: str) -> None:
     """One line that names the form."""
@@ -290,6 +315,10 @@ def test_a_port_follows_from_the_scheme() -> None:
     secure = upstream_of("https://h")
     assert secure.port == 443
     assert secure.tls is not None
+
+
+async def heard(exchange: Exchange) -> None:
+    await exchange.hear(await exchange.apply())
 
 
 async def as_it_is(exchange: Exchange) -> None:

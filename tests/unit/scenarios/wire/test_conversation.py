@@ -101,10 +101,22 @@ def test_a_client_that_hangs_up_after_the_status_has_its_answer():
     talk = Conversation()
     talk.from_client(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 1)
     talk.from_server(b"HTTP/1.1 412 Precondition Failed\r\nContent-Length: 90\r\n\r\n<Err", 2)
-    talk.server_closed(3)
+    talk.closed(3)
     assert talk.current is not None
     assert (talk.current.status, talk.current.answered_ns, talk.unreadable) == (412, 3, "")
     assert not talk.current.answer.is_whole
+    assert talk.current.is_unfinished
+
+
+@pytest.mark.parametrize("told", ["Content-Length: 90", "Transfer-Encoding: chunked", "Connection: close"])
+def test_an_answer_whose_client_hangs_up_first_is_unfinished(told):
+    """A server that sends bytes for ever has not said that it is done, however the end was to be told."""
+    talk = Conversation()
+    talk.from_client(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 1)
+    talk.from_server(b"HTTP/1.1 200 OK\r\n%b\r\n\r\n5\r\nhello\r\n" % told.encode(), 2)
+    talk.closed(3)
+    assert talk.current is not None
+    assert (talk.current.answered_ns, talk.current.is_unfinished) == (3, True)
 
 
 def test_a_target_may_name_its_host():

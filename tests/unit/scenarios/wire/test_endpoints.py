@@ -199,7 +199,8 @@ def test_each_kind_does_to_a_program_what_it_does_in_a_simulation(fault, heard, 
 def test_a_copy_of_a_request_is_a_request_of_its_own() -> None:
     """The network delivers it twice: the server got two, and so has the record. Their answers come in any order."""
     with at_work(Duplicate(id="d", op="acquire", gap_ns=NS_PER_MS)) as bench:
-        assert bench.acquires() == 200
+        # On a loaded machine the copy may reach the server first.
+        assert bench.acquires() in (200, 412)
         until(lambda: len(bench.rows("replied")) == 2)
         assert sorted(row["outcome"] for row in bench.rows("replied")) == ["applied", "precondition_failed"]
 

@@ -97,3 +97,13 @@ def test_what_weakens_a_record_is_told(known: dict[str, Any], unreadable: str, d
     found = run.doubts()
     assert len(found) == len(doubts)
     assert all(told.startswith(doubt) for told, doubt in zip(found, doubts, strict=True)), found
+
+
+def test_answers_that_never_ended_are_counted_for_each_client() -> None:
+    """Whoever reads "in doubt" must learn that the server did not finish what it said."""
+    run = live_run(requests={"n1": 3}, unfinished={"n1": 2})
+    run._programs["n1"].exit_codes = []
+    run._settings.unseen_limits = ()
+    run._endpoints.strikes = SimpleNamespace(told=lambda *_: ())
+    run._endpoints.work = SimpleNamespace(plan=run._plan, counts=dict)
+    assert "answers that did not come to their end, so what they answer may have taken effect: 2 of n1" in run.notices()

@@ -208,6 +208,24 @@ def test_an_object_that_was_not_deleted_with_others_is_still_there():
     }
 
 
+DELETES = b"<Delete><Object><Key>lock</Key></Object></Delete>"
+
+
+@pytest.mark.parametrize("told", ["500", "unfinished", "nothing", "unreached"])
+def test_a_deletion_of_several_objects_may_have_happened_though_nobody_says_so(told):
+    """S1: nothing told that the lock may be gone, so the next create was the store's second one."""
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o")
+    watched.hears(watched.asks("n1", "PUT", "/b/lock", b'{"o":"n1"}', if_none_match="*"), 200, etag='"e1"')
+    deletion = watched.asks("n1", "POST", "/b?delete", DELETES)
+    deletion.exchange.is_unfinished = told == "unfinished"
+    if told in ("500", "unfinished"):
+        watched.hears(deletion, 500 if told == "500" else 200)
+    elif told == "unreached":
+        watched.wire.unreached(deletion, watched.now_ns, "kept")
+    watched.hears(watched.asks("n2", "PUT", "/b/lock", b'{"o":"n2"}', if_none_match="*"), 200, etag='"e2"')
+    assert watched.broken() == (["S1"] if told == "unreached" else [])
+
+
 def _guarding(*protects: str) -> Watched:
     """n1 has the lock a, and n2 the lock b beside it; each writes what its own lock guards."""
     watched = Watched(dialect_of("s3", "b"), "json:owner=$.o", protects=protects)
@@ -450,12 +468,35 @@ def test_an_answer_that_ends_with_its_connection_is_recorded_and_what_is_no_http
     tap.forwarded(1, Direction.REQUEST, b"GET /b/lock HTTP/1.1\r\nHost: h\r\n\r\n", 2)
     tap.forwarded(1, Direction.REPLY, b'HTTP/1.1 200 OK\r\nETag: "v1"\r\n\r\n{"o":"n1"}', 3)
     assert watched.rows() == []
-    tap.closed(1, 4)
+    tap.ended(1, 4)
+    tap.closed(1, 5)
     assert [(row["owner"], row["at_ns"]) for row in watched.rows()] == [("n1", 4)]
     tap.opened(2, 5)
     tap.forwarded(2, Direction.REQUEST, b"\x16\x03\x01\x02", 6)
     tap.closed(2, 7)
     assert "no HTTP" in tap.unreadable
+
+
+@pytest.mark.parametrize("told", ["Content-Length: 900000", "Transfer-Encoding: chunked", "Connection: close"])
+def test_a_success_that_never_ends_is_in_doubt_and_nobody_is_accused(told):
+    """S1: two creates got a status of success and bytes for ever. The store was blamed for accepting both."""
+    watched = Watched(dialect_of("s3", "b"), "json:owner=$.o")
+    tap = Tap("n1", watched.wire)
+    for connection, second in ((1, 1), (2, 3)):
+        at_ns, body = second * NS_PER_S, b'{"o":"n%d"}' % connection
+        tap.opened(connection, at_ns)
+        request = b"PUT /b/lock HTTP/1.1\r\nHost: h\r\nIf-None-Match: *\r\nContent-Length: %d\r\n\r\n" % len(body)
+        tap.forwarded(connection, Direction.REQUEST, request + body, at_ns)
+        head = f'HTTP/1.1 200 OK\r\nETag: "e{connection}"\r\n{told}\r\n\r\n'.encode()
+        tap.forwarded(connection, Direction.REPLY, head + b"1000\r\n" + b"y" * 4096, at_ns)
+        tap.closed(connection, at_ns + NS_PER_S)
+    watched.now_ns = 5 * NS_PER_S
+    assert [(row["outcome"], row["version"]) for row in watched.rows()] == [("ambiguous", None)] * 2
+    assert {row["detail"] for row in watched.rows()} == {
+        "200: a success that did not come to its end; the request may have taken effect"
+    }
+    assert watched.broken() == []
+    assert watched.wire.unfinished == {"n1": 2}
 
 
 def test_an_answer_to_a_head_alone_is_an_answer_to_what_was_asked():
