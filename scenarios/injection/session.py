@@ -134,7 +134,8 @@ class Injection:
             raise
 
     async def _carry(self, in_flight: InFlight, is_announced: bool, exchange: Exchange) -> None:
-        delivered = await self.work.carriage.carry(in_flight, exchange.apply, partial(reply_of, self._scheme))
+        read = partial(reply_of, self._scheme, exchange.head.method)
+        delivered = await self.work.carriage.carry(in_flight, exchange.apply, read)
         if delivered.is_lost:
             await exchange.silence()
             in_flight.is_over = True

@@ -14,18 +14,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self, final
+from typing import Final, Self, final
 
 from lockref.history import Recorder
-from lockref.ports import Request
+from lockref.ports import Reply, Request
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import ThreadRuntime
-from lockref.words import Op
-from scenarios.injection.answers import reply_of
+from lockref.words import Op, Outcome
 from scenarios.injection.at_work import PlanAtWork
-from scenarios.injection.carriage import tell_client
+from scenarios.injection.carriage import Delivery, tell_client
 from scenarios.injection.certificates import Authority
 from scenarios.injection.http_messages import Answer, BadMessage, Head
 from scenarios.injection.lane import Conduct, Exchange, Lane, Upstream
@@ -150,7 +150,7 @@ class Endpoints:
             return
         carriage.leave(in_flight)
         try:
-            delivered = await carriage.carry(in_flight, sending.apply, partial(reply_of, self._scheme))
+            delivered = await carriage.carry(in_flight, sending.apply, _reply_in)
         except (OSError, BadMessage):
             self.strikes.note(in_flight, sending.outcome)
             raise
@@ -162,9 +162,28 @@ class Endpoints:
             await exchange.silence()
             in_flight.is_over = True
             return
-        heard = await tell_client(delivered, exchange, self._scheme)
+        answered = Delivery(
+            None if delivered.answer is None else delivered.answer.answer, delivered.refusal, delivered.drip_ns
+        )
+        heard = await tell_client(answered, exchange, self._scheme)
         carriage.arrive(in_flight)
         self.strikes.note(in_flight, f"{sending.outcome}; the client hears {heard}")
+
+
+_UNREAD: Final = Reply(Outcome.AMBIGUOUS)
+"""The answer to a request that is not read, or one that is not read itself: nobody knows what was applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """A server's answer, and what it means to faults: the same as to the record."""
+
+    answer: Answer
+    reply: Reply
+
+
+def _reply_in(heard: _Heard) -> Reply:
+    return heard.reply
 
 
 class _Sending:
@@ -198,13 +217,13 @@ class _Sending:
         service = RESOURCE.name if self._wire.is_protected(asked.request.key) else DEFAULT_STORE
         return Request(self._client, service, asked.request.verb, asked.request.key, op=asked.op, gives_back=gives_back)
 
-    async def apply(self) -> Answer:
+    async def apply(self) -> _Heard:
         """Send the request, wait for the server's answer, and record both. Raises OSError and BadMessage."""
         # A repetition may leave before the first answer is here, so each sending has a conversation of its own.
         talk, asked = self._read() if self.times else (self._talk, self._asked)
         self.times += 1
         if asked is None:
-            return await self._exchange.apply()
+            return _Heard(await self._exchange.apply(), _UNREAD)
         self._wire.sent(asked, self._runtime.monotonic_ns())
         try:
             answer = await self._exchange.apply()
@@ -219,10 +238,11 @@ class _Sending:
         if not answer.keeps_connection:
             talk.server_closed(self._runtime.monotonic_ns())
         self._tap.unreadable = self._tap.unreadable or talk.unreadable
-        if asked.exchange.answered_ns is not None:
-            said = self._wire.answered(asked, self._runtime.monotonic_ns())
-            self.outcome = f"the server answered {answer.status} ({said.outcome.name.lower()})"
-        return answer
+        if asked.exchange.answered_ns is None:
+            return _Heard(answer, _UNREAD)
+        said = self._wire.answered(asked, self._runtime.monotonic_ns())
+        self.outcome = f"the server answered {answer.status} ({said.outcome.name.lower()})"
+        return _Heard(answer, Reply(said.outcome, status=answer.status))
 
     def kept(self, why: str) -> None:
         """Record that the request never reaches the server."""

@@ -206,9 +206,10 @@ class FaultsReader:
         """None where faults ask for nothing, or do not know enough of the request."""
         head = row.answer.partition(b"\r\n")[0]
         status = int(head.split(b" ")[1])
-        if row.asked not in CHANGES or status // 100 == 2 or (status == 404 and row.asked != DELETE):
+        if row.asked not in CHANGES or (status == 404 and row.asked != DELETE):
             return None
-        return reply_of(row.scheme, Answer(row.answer, status, keeps_connection=True)).outcome
+        method = b"DELETE" if row.asked == DELETE else b"PUT"
+        return reply_of(row.scheme, method, Answer(row.answer, status, keeps_connection=True)).outcome
 
 
 class Readers:

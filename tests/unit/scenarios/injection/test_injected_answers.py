@@ -78,7 +78,7 @@ def test_a_servers_own_answer_is_read_by_the_same_table(scheme, status):
     """What a real server says by itself; a 500 of its own was a definite refusal to faults."""
     raw = refusal(scheme, status, "injected")
     told = int(raw.split(b" ", 2)[1])
-    found = reply_of(scheme, Answer(raw, told, keeps_connection=True))
+    found = reply_of(scheme, b"PUT", Answer(raw, told, keeps_connection=True))
     assert (found.outcome, found.status) == (outcome_of(status), told)
 
 
@@ -98,13 +98,13 @@ def test_a_servers_answer_is_read_by_the_table_of_its_cloud(scheme, status, body
     ending = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: %d" % len(body)
     sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if is_chunked else body
     raw = b"HTTP/1.1 %d Said\r\n%b\r\n\r\n" % (status, ending) + sent
-    assert reply_of(scheme, Answer(raw, status, keeps_connection=True)).outcome is expected
+    assert reply_of(scheme, b"PUT", Answer(raw, status, keeps_connection=True)).outcome is expected
 
 
 def test_an_answer_that_cannot_be_read_leaves_it_open():
     """Its head is no HTTP, or its body ends early: what was applied is unknown."""
     for raw in (b"", b"HTTP/1.1 412 Said\r\nContent-Length: 9\r\n\r\n<Err"):
-        assert reply_of("s3", Answer(raw, 412, keeps_connection=False)).outcome is Outcome.AMBIGUOUS
+        assert reply_of("s3", b"PUT", Answer(raw, 412, keeps_connection=False)).outcome is Outcome.AMBIGUOUS
 
 
 def test_the_field_says_what_a_status_leaves_open():

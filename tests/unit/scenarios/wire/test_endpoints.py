@@ -21,8 +21,9 @@ from lockref.clouds.uri import parse_store_uri
 from lockref.errors import ConfigError
 from lockref.history import Recorder, to_table
 from lockref.runtime import NS_PER_MS, ThreadRuntime
+from lockref.words import Outcome
 from scenarios.injection.certificates import throwaway_authority
-from scenarios.injection.http_messages import Head
+from scenarios.injection.http_messages import Answer, Head
 from scenarios.injection.lane import upstream_of
 from scenarios.wire.decoders import load_decoder
 from scenarios.wire.endpoints import Endpoints, _Sending
@@ -370,6 +371,34 @@ def test_a_request_to_a_server_that_is_gone_never_takes_effect() -> None:
     rows = to_table([recorder]).to_pylist()
     assert [(row["kind"], row["outcome"]) for row in rows] == [("sent", "none"), ("replied", "rejected")]
     assert "nobody listened" in rows[1]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("line", "body", "outcome"),
+    [
+        (b"POST /b/lock?uploadId=u", b"<Error><Code>PreconditionFailed</Code></Error>", Outcome.PRECONDITION_FAILED),
+        (b"PUT /b/lock", b"", Outcome.AMBIGUOUS),
+        (b"DELETE /b/lock", b"<html>", Outcome.AMBIGUOUS),
+        (b"GET /b?list-type=2", b"<ListBucketResult/>", Outcome.APPLIED),
+        (b"get what this is", b"", Outcome.AMBIGUOUS),
+    ],
+)
+def test_a_status_of_success_alone_is_none_for_faults(line: bytes, body: bytes, outcome: Outcome) -> None:
+    """A fault on a completion that failed inside its 200 counted as one that changed something."""
+    runtime, recorder = ThreadRuntime(), Recorder()
+    wire = WireRecorder(
+        recorder, dialect_of("s3", "b"), load_decoder("auto"), protects=(), runtime=runtime, clock_offsets_ns={}
+    )
+    raw = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    async def answers() -> Answer:
+        return Answer(raw, 200, keeps_connection=True)
+
+    exchange: Any = SimpleNamespace(
+        head=Head(b"%b HTTP/1.1\r\n\r\n" % line, 0, expects_continue=False), body=b"", apply=answers
+    )
+    heard = asyncio.run(_Sending(wire, Tap("n1", wire), runtime, "n1", exchange).apply())
+    assert (heard.answer.raw, heard.reply.outcome) == (raw, outcome)
 
 
 def test_a_fault_that_met_nothing_is_told() -> None:
