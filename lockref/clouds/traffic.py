@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import parse_qsl, unquote
 
 from lockref.clouds.answers import Meaning, Question, RequestKind
 from lockref.grammar import is_whole_range
@@ -31,7 +32,19 @@ HEADERS_READ: Final = frozenset(
 )  # fmt: skip
 """The headers that are read in the traffic of every cloud. The facts of each cloud name its own ones."""
 
+UNKNOWN_SUBRESOURCE: Final = "?"
+"""Stands among the parameters of a request whose query has a name without a value that no cloud's facts know.
+
+S3 asks for other things than the object in this way. The name is not kept: it may be anything, also a secret.
+"""
+
+ANY_OBJECT: Final = "*"
+"""Stands for every object, where a request may change some and names none that can be read."""
+
 _PARTIAL: Final = 206
+_INNER: Final = re.compile(
+    rb"^(DELETE|PATCH|POST|PUT) (?:https?://[^/\s]+)?(/[^\s?]*)(?:\?(\S*))?[ \r\n]", re.MULTILINE
+)
 _CONDITIONS: Final = frozenset({"if-match", "if-modified-since", "if-none-match", "if-unmodified-since", "range"})
 ANY_OTHER_VERSION: Final = "a condition on any other version"
 _SEVERAL: Final = re.compile(r'"\s*,\s*(?:W/)?"')
@@ -132,7 +145,8 @@ class ObjectRequest:
     is_metadata: the request changes the metadata of an object, and not its bytes.
     names_version: the request is about one named version, which may be an old one. Its answer does not tell the present
         content of the object.
-    unfollowed: the `bucket/key` that the request may change without telling the new content; "" for none.
+    unfollowed: each `bucket/key` that the request may change without telling the new content; `ANY_OBJECT` where it
+        tells no names.
     unreadable: why the request is not understood; "" if it is. Nothing but `verb` and `unfollowed` is told then.
     """
 
@@ -144,7 +158,7 @@ class ObjectRequest:
     keys: tuple[str, ...] = ()
     is_metadata: bool = False
     names_version: bool = False
-    unfollowed: str = ""
+    unfollowed: tuple[str, ...] = ()
     unreadable: str = ""
 
 
@@ -185,8 +199,32 @@ def understood(exchange: Exchange, request: ObjectRequest, *, odd: str = "") -> 
     if not problem:
         return request
     return ObjectRequest(
-        verb=request.verb, unfollowed=request.key if changes else request.unfollowed, unreadable=problem
+        verb=request.verb, unfollowed=(request.key,) if changes else request.unfollowed, unreadable=problem
     )
+
+
+def batch(exchange: Exchange, read: Callable[[Exchange], ObjectRequest]) -> ObjectRequest:
+    """A request that holds others. It is not followed: which of its objects it changes is all that is read.
+
+    read: what one of the inner requests means.
+    """
+    inner = [
+        Exchange(
+            method=found[1].decode(),
+            path=unquote(found[2].decode("utf-8", "replace")),
+            parameters=dict(parse_qsl((found[3] or b"").decode("utf-8", "replace"), keep_blank_values=True)),
+            headers={},
+            asked_ns=exchange.asked_ns,
+            is_complete=True,
+        )
+        for found in _INNER.finditer(exchange.body.kept)
+    ]
+    changed: dict[str, None] = {}
+    for request in map(read, inner):
+        changed |= dict.fromkeys((request.key,) if request.op in (Op.WRITE, Op.DELETE) else request.unfollowed)
+    is_read = exchange.body.is_whole and bool(inner)
+    told = tuple(changed) if is_read else (ANY_OBJECT,)
+    return ObjectRequest(verb=f"{exchange.method} batch", unfollowed=told, unreadable="a batch of requests")
 
 
 def _odd_condition(exchange: Exchange) -> str:

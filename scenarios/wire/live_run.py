@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockref.clouds.traffic import ANY_OBJECT
 from lockref.history import RunRow, digests, runs_table
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool
 from lockref.provider import DEFAULT_STORE
@@ -283,9 +284,12 @@ class LiveRun:
             )
         elif not self._wire.locks:
             found.append("no object held a lock record that could be read; name its decoder with --decoder")
-        unread = [key for key in self._wire.unfollowed if key in self._wire.locks or self._wire.is_protected(key)]
+        unfollowed = self._wire.unfollowed
+        if ANY_OBJECT in unfollowed:
+            found.append(f"requests were not followed that may change any object ({unfollowed[ANY_OBJECT]})")
+        unread = [key for key in unfollowed if key in self._wire.locks or self._is_protected(key)]
         if unread:
-            reasons = ", ".join(dict.fromkeys(filter(None, (self._wire.unfollowed[key] for key in unread))))
+            reasons = ", ".join(dict.fromkeys(filter(None, (unfollowed[key] for key in unread))))
             told = f" ({reasons})" if reasons else ""
             found.append(
                 f"{_some(unread)} was changed by requests that are not read, so what it held is not known{told}"
@@ -308,6 +312,9 @@ class LiveRun:
         if unreadable:
             found.append(f"some connections could not be read, so requests may be missing ({'; '.join(unreadable)})")
         return found
+
+    def _is_protected(self, key: str) -> bool:
+        return key != ANY_OBJECT and self._wire.is_protected(key)
 
     def notices(self) -> list[str]:
         """The notices under every verdict."""

@@ -59,8 +59,8 @@ class WireRecorder:
     learned: called when an object is first seen to be a lock, before any event tells of that lock.
     failure: the first error of a decoder; nothing is decoded after it.
     requests: by client, how many it has sent. clocks_off_ns: by client, how far the date of its requests was from the
-    time that its clock was to show, at best; only of clients that date their requests. unfollowed: objects whose new
-    content the requests do not tell. unfinished: by client, how many of its successes did not come to their end.
+    time that its clock was to show, at best; only of clients that date their requests. unfinished: by client, how
+    many of its successes did not come to their end.
     unguarded: protected objects that were written, and the locks of which one may guard it; they are not judged.
     promised_ns: the longest time for which a record has kept others out.
     """
@@ -96,12 +96,18 @@ class WireRecorder:
         self.locks: dict[str, None] = {}
         self.requests: dict[str, int] = {}
         self.clocks_off_ns: dict[str, int] = {}
-        self.unfollowed: dict[str, str] = {}
+        self._unfollowed: dict[int, ObjectRequest] = {}
         self.unfinished: dict[str, int] = {}
         self.unguarded: dict[str, tuple[str, ...]] = {}
         self.effects = 0
         self.promised_ns = 0
         self.failure: LockrefError | None = None
+
+    @property
+    def unfollowed(self) -> dict[str, str]:
+        """The objects whose new content the requests do not tell, and why not; `ANY_OBJECT` stands for every one."""
+        requests = list(self._unfollowed.values())
+        return {key: request.unreadable for request in reversed(requests) for key in request.unfollowed}
 
     def began(self, client: str) -> None:
         """A new process of this client starts. For the lock it is another client than the process before it."""
@@ -126,6 +132,9 @@ class WireRecorder:
             self.requests[asked.client] = self.requests.get(asked.client, 0) + 1
             self._note_lock(asked.request.key, asked.view)
             self._versions.sent(asked.request, asked.number)
+            if asked.request.unfollowed:
+                # From the sending on: without an answer it may have taken effect.
+                self._unfollowed[asked.number] = asked.request
             self._note_clock(asked, at_ns)
         if self._ttl_ns and asked.view is not None and not asked.view.is_released:
             # The store dates the object when the write takes effect, which is not before its sending.
@@ -154,6 +163,7 @@ class WireRecorder:
         for each in (asked, *asked.parts):
             each.is_answered = True
             self._reply_row(each, at_ns, ObjectReply(outcome=Outcome.REJECTED, reason=why))
+        self._unfollowed.pop(asked.number, None)
         with self._mutex:
             self._versions.ended(asked.request, asked.number)
 
@@ -168,8 +178,8 @@ class WireRecorder:
         if request.op is Op.READ and reply.outcome is Outcome.APPLIED and not reply.is_absent:
             reply = self._completed(request.key, reply)
         self._reply_row(asked, at_ns, reply)
-        if request.unfollowed and reply.outcome in (Outcome.APPLIED, Outcome.AMBIGUOUS):
-            self.unfollowed.setdefault(request.unfollowed, request.unreadable)
+        if reply.outcome not in (Outcome.APPLIED, Outcome.AMBIGUOUS):
+            self._unfollowed.pop(asked.number, None)
         if reply.outcome is Outcome.APPLIED and not reply.is_absent:
             # After the row: what the answer taught must not colour the row of the same answer.
             self._learn(asked, reply)

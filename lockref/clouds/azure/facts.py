@@ -108,7 +108,9 @@ MARK: Final = "x-ms-request-id"
 """A header of every answer of the service."""
 
 READABLE: Final = Readable(
-    headers=frozenset({MARK, "x-ms-blob-type", "x-ms-date", "x-ms-error-code"}),
+    headers=frozenset(
+        {MARK, "x-ms-blob-type", "x-ms-date", "x-ms-delete-snapshots", "x-ms-error-code", "x-ms-if-tags"}
+    ),
     parameters=frozenset({"comp", "restype"}),
     named_parameters=frozenset({"snapshot", "versionid"}),
 )

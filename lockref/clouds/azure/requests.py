@@ -26,13 +26,16 @@ from lockref.clouds.calls import (
     Inexpressible,
     Place,
 )  # fmt: skip
-from lockref.clouds.traffic import Exchange, ObjectRequest, State, content_of, understood
+from lockref.clouds.traffic import ANY_OBJECT, Exchange, ObjectRequest, State, batch, content_of, understood
 from lockref.words import IF_ABSENT, Op
 
 _UPLOAD: Final = "x-ms-blob-type"
 _COMMIT: Final = "blocklist"
-_UNFOLLOWED: Final = frozenset({"appendblock", "metadata", "page", "properties", "undelete"})
-"""Changes of a blob after which it has another ETag, or other bytes, and that no answer tells in full."""
+_HARMLESS: Final = frozenset(
+    {"block", "immutabilityPolicies", "lease", "legalhold", "query", "snapshot", "tags", "tier"}
+)
+"""Parts of a blob whose change leaves its bytes and its ETag alone. After any other one it has another ETag, or other
+bytes, and no answer tells them in full."""
 
 _BINARY: Final = "application/octet-stream"
 
@@ -98,18 +101,23 @@ def _conditions(call: Call) -> dict[str, str]:
 
 def read_request(exchange: Exchange, _bucket: str, /) -> ObjectRequest:
     """The meaning of a request."""
-    return understood(exchange, _read(exchange))
+    odd = "a condition on tags" if "x-ms-if-tags" in exchange.headers else ""
+    return understood(exchange, _read(exchange), odd=odd)
 
 
 def _read(exchange: Exchange) -> ObjectRequest:
     _, _, place = exchange.path.lstrip("/").partition("/")
     container, _, blob = place.partition("/")
     method, component = exchange.method, exchange.parameters.get("comp", "")
+    if component == "batch" and method == "POST":
+        return batch(exchange, _read)
+    if not blob and method == "DELETE" and exchange.parameters.get("restype") == "container":
+        return ObjectRequest(verb="DELETE container", unfollowed=(ANY_OBJECT,), unreadable="a container was deleted")
     if not blob:
         return ObjectRequest(verb=f"{method} container")
     key, verb = f"{container}/{blob}", f"{method} {component or 'blob'}"
-    if method == "PUT" and component in _UNFOLLOWED:
-        return ObjectRequest(verb=verb, unfollowed=key)
+    if method not in ("GET", "HEAD") and component not in ("", _COMMIT, *_HARMLESS):
+        return ObjectRequest(verb=verb, unfollowed=(key,))
     if method == "PUT" and component in ("", _COMMIT):
         # What a copy or a list of blocks makes was in other requests.
         is_upload = not component and _UPLOAD in exchange.headers
@@ -125,11 +133,14 @@ def _read(exchange: Exchange) -> ObjectRequest:
     names_version = bool({"snapshot", "versionid"} & exchange.parameters.keys())
     if method == "DELETE":
         if names_version:
+            # The service refuses that for the present version.
             return ObjectRequest(verb="DELETE version")
+        if exchange.headers.get("x-ms-delete-snapshots", "").lower() == "only":
+            return ObjectRequest(verb="DELETE snapshots")
         return ObjectRequest(verb=verb, op=Op.DELETE, key=key, condition=_condition(exchange))
     if method in ("GET", "HEAD"):
         return ObjectRequest(verb=verb, op=Op.READ, key=key, names_version=names_version)
-    return ObjectRequest(verb=verb)
+    return ObjectRequest(verb=verb, unfollowed=(key,), unreadable=f"a {method} of a blob")
 
 
 def _condition(exchange: Exchange) -> str:

@@ -37,7 +37,7 @@ from lockref.clouds.gcs.facts import (
     REFUSAL_CODES,
     SERVICE,
 )
-from lockref.clouds.gcs.requests import UPLOAD_PATH, metadata_state
+from lockref.clouds.gcs.requests import UPLOAD_PATH, is_xml, metadata_state
 from lockref.clouds.http_reply import JSON, failed, http_reply
 from lockref.clouds.statuses import classify, error_code
 from lockref.clouds.traffic import (
@@ -210,7 +210,7 @@ def reply_to(exchange: Exchange, request: ObjectRequest) -> ObjectReply:
     """The meaning of an answer as it passed on a wire."""
     question = replace(
         question_of(exchange, request, has_condition=bool(CONDITIONS & exchange.parameters.keys())),
-        is_about_metadata=request.op is Op.READ and exchange.parameters.get("alt") != "media",
+        is_about_metadata=request.op is Op.READ and not _shows_bytes(exchange),
     )
     if UPLOAD_PATH.fullmatch(exchange.path):
         # An upload needs nothing but the bucket: a condition that does not hold is answered with 412.
@@ -231,10 +231,15 @@ def reply_to(exchange: Exchange, request: ObjectRequest) -> ObjectReply:
     return replace(object_reply(found, version=version, state=metadata_state(made)), condition=replaced)
 
 
+def _shows_bytes(exchange: Exchange) -> bool:
+    """True for a read whose answer is the object, with its generation in headers."""
+    return exchange.parameters.get("alt") == "media" or is_xml(exchange)
+
+
 def _shown(exchange: Exchange) -> tuple[str, State | None]:
     """The version and the content that an answer to a read shows: bytes with headers, or a resource."""
     headers = exchange.answer_headers
-    if exchange.parameters.get("alt") == "media":
+    if _shows_bytes(exchange):
         version = _version(headers.get("x-goog-generation"), headers.get("x-goog-metageneration"))
         return version, shown_bytes(exchange)
     told = json_object(exchange.answer.kept) if exchange.status == 200 and exchange.answer.is_whole else {}

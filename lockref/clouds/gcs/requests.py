@@ -1,5 +1,7 @@
 """The requests of Google Cloud Storage's JSON interface: written from a call, and read from a wire. Nothing is sent.
 
+Reads of the XML interface are read on a wire, too: Google's client for Go reads so.
+
 Conditions are query parameters; versions are generations. An upload goes up in one multipart-type request, as the
 lock's store sends it; media and resumable uploads are other ways to write, judged on their own.
 
@@ -36,13 +38,28 @@ from lockref.clouds.calls import (
     Place,
 )  # fmt: skip
 from lockref.clouds.gcs.facts import UNEQUAL
-from lockref.clouds.traffic import ANY_OTHER_VERSION, Exchange, ObjectRequest, State, content_of, understood
+from lockref.clouds.traffic import (
+    ANY_OBJECT,
+    ANY_OTHER_VERSION,
+    Exchange,
+    ObjectRequest,
+    State,
+    batch,
+    content_of,
+    understood,
+)
 from lockref.grammar import json_object
 from lockref.words import IF_ABSENT, Op
 
 _OBJECT: Final = re.compile(r"/(?:download/)?(?:storage/v1/)?b/([^/]+)/o/(.+)", re.DOTALL)
 _MADE_OF_OTHERS: Final = re.compile(r".+?/(?:rewriteTo|copyTo)/b/([^/]+)/o/(.+)|(.+)/compose", re.DOTALL)
 """What follows the bucket where an object is made of others: of the same bucket, or of any."""
+_MOVED: Final = re.compile(r"(.+?)/moveTo/o/(.+)", re.DOTALL)
+_SEVERAL: Final = re.compile(r"/(?:bulkRestore|folders/.+/renameTo/folders/.+)$")
+_BATCH: Final = re.compile(r"/batch(?:/|$)")
+_JSON_INTERFACE: Final = re.compile(
+    r"/(?:batch(?:/|$)|(?:download/|(?:resumable/)?upload/)?storage/v1/|(?:download/)?b/[^/]+/o(?:/|$))"
+)
 UPLOAD_PATH: Final = re.compile(r"/(?:resumable/)?upload/storage/v1/b/([^/]+)/o")
 _NAMED_BOUNDARY: Final = re.compile(r'boundary="?([^";]+)"?')
 
@@ -131,10 +148,13 @@ def _related(name: str, body: bytes) -> tuple[str, bytes]:
     return boundary, head.encode() + body + f"\r\n--{boundary}--\r\n".encode()
 
 
-def read_request(exchange: Exchange, _bucket: str, /) -> ObjectRequest:
-    """The meaning of a request. A resumable upload spans several requests: it is seen where it begins, not followed."""
+def read_request(exchange: Exchange, bucket: str, /) -> ObjectRequest:
+    """The meaning of a request. A resumable upload spans several requests: it is seen where it begins, not followed.
+
+    bucket: that of the run, which a request of the XML interface may name in its host.
+    """
     odd = ANY_OTHER_VERSION if UNEQUAL & exchange.parameters.keys() else ""
-    return understood(exchange, _read(exchange), odd=odd)
+    return understood(exchange, _read_xml(exchange, bucket) if is_xml(exchange) else _read(exchange), odd=odd)
 
 
 def _read(exchange: Exchange) -> ObjectRequest:
@@ -145,7 +165,7 @@ def _read(exchange: Exchange) -> ObjectRequest:
             return ObjectRequest(verb=f"{method} upload")
         if kind == "resumable":
             name = parameters.get("name") or json_object(exchange.body.kept).get("name", "")
-            return ObjectRequest(verb="upload resumable", unfollowed=f"{uploaded[1]}/{name}")
+            return ObjectRequest(verb="upload resumable", unfollowed=(f"{uploaded[1]}/{name}",))
         named, written = _uploaded(exchange, kind)
         name = named or parameters.get("name", "")
         return ObjectRequest(
@@ -155,6 +175,10 @@ def _read(exchange: Exchange) -> ObjectRequest:
             condition=_condition(parameters),
             state=written,
         )
+    if method == "POST" and _BATCH.match(exchange.path):
+        return batch(exchange, _read)
+    if method == "POST" and _SEVERAL.search(exchange.path):
+        return ObjectRequest(verb="POST several", unfollowed=(ANY_OBJECT,), unreadable="objects were moved or restored")
     found = _OBJECT.fullmatch(exchange.path)
     if found is None:
         return ObjectRequest(verb=f"{method} other")
@@ -180,9 +204,44 @@ def _read(exchange: Exchange) -> ObjectRequest:
         )
     if method == "GET":
         return ObjectRequest(verb="GET object", op=Op.READ, key=key, names_version="generation" in parameters)
-    made = _MADE_OF_OTHERS.fullmatch(found[2]) if method == "POST" else None
-    place = f"{made[1] or found[1]}/{made[2] or made[3]}" if made else ""
-    return ObjectRequest(verb=f"{method} object", unfollowed=place)
+    if method != "POST":
+        return ObjectRequest(verb=f"{method} object")
+    made, moved = _MADE_OF_OTHERS.fullmatch(found[2]), _MOVED.fullmatch(found[2])
+    places: tuple[str, ...]
+    if made:
+        places = (f"{made[1] or found[1]}/{made[2] or made[3]}",)
+    elif moved:
+        places = (f"{found[1]}/{moved[1]}", f"{found[1]}/{moved[2]}")
+    else:
+        # Such as a list of rights. The last part of the path may be of the operation or of the name.
+        places = (key, key.rpartition("/")[0])
+    return ObjectRequest(verb="POST object", unfollowed=places)
+
+
+def is_xml(exchange: Exchange) -> bool:
+    """True for a request of the XML interface, such as a read of Google's client for Go."""
+    return _JSON_INTERFACE.match(exchange.path) is None
+
+
+def _read_xml(exchange: Exchange, bucket: str) -> ObjectRequest:
+    """A request of the XML interface. Reads are read; changes are told and not followed."""
+    path = exchange.path.lstrip("/")
+    if exchange.host.startswith(f"{bucket}."):
+        path = f"{bucket}/{path}"
+    container, _, name = path.partition("/")
+    method, verb = exchange.method, f"{exchange.method} XML {'object' if name else 'bucket'}"
+    if not name and method == "POST" and exchange.headers.get("content-type", "").startswith("multipart/form-data"):
+        return ObjectRequest(verb=verb, unfollowed=(ANY_OBJECT,), unreadable="a form")
+    if not name:
+        return ObjectRequest(verb=verb)
+    if method not in ("GET", "HEAD"):
+        why = "a change through the XML interface"
+        return ObjectRequest(verb=verb, unfollowed=(f"{container}/{name}",), unreadable=why)
+    names_version = "generation" in exchange.parameters
+    if exchange.parameters.keys() - {"generation"}:
+        # A list of rights, a part of an upload, or another thing beside the object.
+        return ObjectRequest(verb=verb)
+    return ObjectRequest(verb=verb, op=Op.READ, key=f"{container}/{name}", names_version=names_version)
 
 
 def _condition(parameters: Mapping[str, str]) -> str:

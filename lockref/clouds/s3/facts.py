@@ -133,17 +133,31 @@ out there; every body comes with its Content-MD5 anyway.
 """
 
 READABLE: Final = Readable(
-    headers=MARKS | {"content-encoding", "x-amz-copy-source", "x-amz-date", "x-amz-decoded-content-length"},
+    headers=MARKS
+    | {
+        "content-encoding",
+        "x-amz-copy-source",
+        "x-amz-date",
+        "x-amz-decoded-content-length",
+        "x-amz-if-match-last-modified-time",
+        "x-amz-if-match-size",
+        "x-amz-rename-source",
+        "x-amz-write-offset-bytes",
+    },
     parameters=frozenset(
         {
             "acl",
+            "attributes",
             "delete",
             "legal-hold",
             "list-type",
             "partNumber",
+            "renameObject",
+            "restore",
             "retention",
             "select",
             "tagging",
+            "torrent",
             "uploads",
             "versioning",
             "versions",

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import md5
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from lockref.clouds.calls import (
     ABORT,
@@ -32,14 +32,29 @@ from lockref.clouds.calls import (
     Inexpressible,
     Place,
 )  # fmt: skip
-from lockref.clouds.traffic import Body, Exchange, ObjectRequest, State, content_of, understood
+from lockref.clouds.traffic import (
+    UNKNOWN_SUBRESOURCE,
+    Body,
+    Exchange,
+    ObjectRequest,
+    State,
+    content_of,
+    understood,
+)
 from lockref.clouds.xml_body import local_name, parsed
 from lockref.grammar import hexadecimal
 from lockref.words import IF_ABSENT, Op
 
 _FORM_KEY: Final = re.compile(rb'name="key"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
 """Where the form of a browser's upload names the object."""
-_SUBRESOURCES: Final = frozenset({"acl", "legal-hold", "retention", "select", "tagging", "versioning", "versions"})
+_SUBRESOURCES: Final = frozenset(
+    {
+        "acl", "attributes", "legal-hold", "restore", "retention", "select", "tagging", "torrent", "versioning",
+        "versions",
+    }
+)  # fmt: skip
+"""What stands beside an object. To ask for it shows no bytes of the object, and to change it changes none."""
+_ODD_CONDITIONS: Final = frozenset({"x-amz-if-match-last-modified-time", "x-amz-if-match-size"})
 _MULTIPART: Final = frozenset({"partNumber", "uploads"})
 COMPLETION_VERB, COPY_VERB, DELETION_VERB = "POST completion", "PUT copy", "DELETE objects"
 """The requests whose success may hold an error in its body (aws-sdk-java-v2#6023)."""
@@ -135,9 +150,16 @@ def _read(exchange: Exchange, bucket: str) -> ObjectRequest:
         if method == "POST" and exchange.headers.get("content-type", "").startswith("multipart/form-data"):
             named = _FORM_KEY.search(exchange.body.kept)
             name = named[1].decode("utf-8", "replace") if named else ""
-            return ObjectRequest(verb="POST form", unfollowed=f"{container}/{name}")
+            return ObjectRequest(verb="POST form", unfollowed=(f"{container}/{name}",))
         return ObjectRequest(verb=verb)
     place = f"{container}/{key}"
+    if method not in ("GET", "HEAD") and (problem := _unknown_change(exchange)):
+        # A rename takes the object from its source. The source may be told with its bucket or without.
+        source = unquote(exchange.headers.get("x-amz-rename-source", "")).lstrip("/")
+        places = (place, f"{container}/{source}", source) if source else (place,)
+        return ObjectRequest(verb=verb, unfollowed=places, unreadable=problem)
+    if UNKNOWN_SUBRESOURCE in parameters:
+        return ObjectRequest(verb=verb)
     if _SUBRESOURCES & parameters.keys() or _MULTIPART & parameters.keys():
         return ObjectRequest(verb=verb)
     if "uploadId" in parameters:
@@ -162,12 +184,26 @@ def _read(exchange: Exchange, bucket: str) -> ObjectRequest:
     names_version = "versionId" in parameters
     if method == "DELETE" and names_version:
         # Without the removed version, an older version may be the present one again.
-        return ObjectRequest(verb="DELETE version", unfollowed=place)
+        return ObjectRequest(verb="DELETE version", unfollowed=(place,))
     if method == "DELETE":
         return ObjectRequest(verb=verb, op=Op.DELETE, key=place, condition=_condition(exchange))
     if method in ("GET", "HEAD"):
         return ObjectRequest(verb=verb, op=Op.READ, key=place, names_version=names_version)
-    return ObjectRequest(verb=verb)
+    return ObjectRequest(verb=verb, unfollowed=(place,), unreadable=f"a {method} of an object")
+
+
+def _unknown_change(exchange: Exchange) -> str:
+    """Why a change of an object is not followed, by its query and headers; "" for none."""
+    parameters, headers = exchange.parameters, exchange.headers
+    if "renameObject" in parameters:
+        return "an object that was renamed"
+    if UNKNOWN_SUBRESOURCE in parameters:
+        return "a sub-resource that is not known"
+    if "x-amz-write-offset-bytes" in headers:
+        return "bytes that were appended"
+    if _ODD_CONDITIONS & headers.keys():
+        return "a condition on a date or a size"
+    return ""
 
 
 def _condition(exchange: Exchange) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
-from lockref.clouds.traffic import HEADERS_READ, Exchange
+from lockref.clouds.traffic import HEADERS_READ, UNKNOWN_SUBRESOURCE, Exchange
 from lockref.clouds.uri import CLOUDS
 from scenarios.injection.http_messages import BODILESS_STATUSES, INTERIM, BadMessage, BodyEnd, body_end, status_of
 from scenarios.wire.reading.framing import Framing, Messages
@@ -63,11 +63,13 @@ def _fields(raw: bytes, headers: Mapping[bytes, str]) -> _Fields:
 
 
 def _parameters(query: str, kept: _Kept) -> dict[str, str]:
-    return {
-        name: value[:_TEXT_CHARS_MAX] if name in kept.parameters else ""
-        for name, value in parse_qsl(query, keep_blank_values=True)
-        if name in kept.named
-    }
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in kept.named:
+            found[name] = value[:_TEXT_CHARS_MAX] if name in kept.parameters else ""
+        elif not value:
+            found[UNKNOWN_SUBRESOURCE] = ""
+    return found
 
 
 class Conversation:

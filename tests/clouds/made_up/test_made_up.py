@@ -142,7 +142,7 @@ def test_a_condition_without_a_word_is_unreadable(condition: str, why: str) -> N
     talk.from_client(f"PUT /v2/vault/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n{condition}\r\n\r\n".encode(), 1)
     assert talk.current is not None, talk.unreadable
     found = dialect_of("acme", "vault").request(talk.current)
-    assert (found.op, found.unfollowed, why in found.unreadable) == (Op.NONE, "vault/k", True)
+    assert (found.op, found.unfollowed, why in found.unreadable) == (Op.NONE, ("vault/k",), True)
 
 
 def test_a_store_is_used(uri: str) -> None:

@@ -87,6 +87,7 @@ def test_a_process_that_is_due_is_waited_for() -> None:
         ({"clocks_off_ns": {"n1": 2 * NS_PER_S}}, "", []),
         ({"clocks_off_ns": {"n1": 2 * NS_PER_S + 1}}, "", ["the clock of n1 was to be set apart by +10 s"]),
         ({"unfollowed": {"b/other": None}}, "", []),
+        ({"unfollowed": {"*": "a form"}}, "", ["requests were not followed that may change any object (a form)"]),
         ({}, "no HTTP/1.1", ["some connections could not be read, so requests may be missing (n1: no HTTP/1.1)"]),
     ],
 )

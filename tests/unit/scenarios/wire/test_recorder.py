@@ -319,6 +319,15 @@ def test_a_version_that_is_removed_by_its_id_leaves_a_hole(status, is_doubtful):
     assert list(watched.wire.unfollowed) == (["b/lock"] if is_doubtful else [])
 
 
+def test_a_change_that_is_not_followed_counts_without_an_answer_too():
+    """Its connection was cut: it may have taken effect. One that never reached the server has not."""
+    watched = Watched(dialect_of("az", "b"), "json:owner=$.o")
+    asked = watched.asks("n1", "PUT", "/acct/c/lock?comp=appendblock")
+    assert list(watched.wire.unfollowed) == ["c/lock"]
+    watched.wire.unreached(asked, watched.now_ns, "kept")
+    assert not watched.wire.unfollowed
+
+
 # What the lock protects.
 
 
