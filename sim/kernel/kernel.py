@@ -11,7 +11,6 @@ Every run is bounded: by events and by virtual time (`Budget`).
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import NoReturn
 from lockref.errors import BudgetExceeded
 from sim.kernel.clocks import NodeClock
 from sim.kernel.schedules import Fifo, RandomTies, Replay, Schedule
-from sim.kernel.substrates import carrier_factory
+from sim.kernel.substrates import SWITCHES_BETWEEN_TASKS, carrier_factory
 from sim.kernel.tasks import NEVER, NOT_WAITING, Task, TaskKilled
 
 __all__ = ["Budget", "Fifo", "Kernel", "RandomTies", "Replay", "RunEnd", "Schedule", "Task", "TaskKilled"]
@@ -33,6 +32,9 @@ LAST_EVENTS = 10
 STILL_EVENTS = 100_000
 STILL_NS = 100_000_000
 """So many events in so little virtual time, at the end of a run that never ended: nobody waits for anything."""
+
+ONLY_THE_LOOP = -1
+"""No step is due by this instant, so a task that parks leaves the next step to the kernel's loop."""
 
 UNWINDINGS_MAX = 20
 """How often `TaskKilled` is raised in a killed task before it is stopped where it is."""
@@ -88,8 +90,9 @@ class Kernel:
         tie_window_ns: int = 0,
     ) -> None:
         assert tie_window_ns >= 0, "a window has no negative length"
-        self._tie_window_ns = tie_window_ns
         self.schedule: Schedule = Fifo() if schedule is None else schedule
+        # First-in, first-out knows no ties: no step is due a negative time after another.
+        self._tie_window_ns = -1 if self.schedule.is_fifo else tie_window_ns
         self.budget = Budget() if budget is None else budget
         self.now_ns: int = 0
         self.events = 0
@@ -98,16 +101,20 @@ class Kernel:
         self.carry = carrier_factory(substrate)
         self._queue: list[_Step] = []
         self._ready: list[_Step] = []
-        # Asked by `next`: to call the counter's own `__next__` takes more than twice as long.
-        self._numbers = itertools.count()
+        # That of the last step. Counted by hand, which takes a third of what asking an `itertools.count` takes.
+        self._number = -1
         self._decisions = 0
         self._awaited = 0
         # The instant at which `run` must stop, and the one at which it stops now: earlier while no task is awaited.
         self._until_ns = self._horizon_ns = NEVER
         self._linger_ns: int | None = None
+        # A task that parks may wake the next one itself if that is due by this instant; see `wait`.
+        self._hand_over_until_ns = ONLY_THE_LOOP
+        self._can_hand_over = substrate in SWITCHES_BETWEEN_TASKS
         self._condemned: list[Task] = []
         self._last: deque[str] = deque(maxlen=LAST_EVENTS)
-        # When the last events of the budget began.
+        # From this event on, the loop looks at each one. When the last events of the budget began.
+        self._trace_from = self.budget.events_max - STILL_EVENTS
         self._late_from_ns: int | None = None
         self._root = Task(self, lambda: None, number=0, name="world", node="", clock=None, is_daemon=True)
         self.current = self._root
@@ -115,12 +122,14 @@ class Kernel:
     # Making steps.
 
     def _push(self, at_ns: int, task: Task) -> None:
-        heappush(self._queue, (at_ns, next(self._numbers), task, task.epoch))
+        self._number = number = self._number + 1
+        heappush(self._queue, (at_ns, number, task, task.epoch))
 
     def call_at(self, true_ns: int, fn: Callable[[], object]) -> None:
         """Run `fn` on the kernel at `true_ns`, which must not lie in the past. `fn` must not block."""
         assert true_ns >= self.now_ns, "a step was made for the past"
-        heappush(self._queue, (true_ns, next(self._numbers), None, fn))
+        self._number = number = self._number + 1
+        heappush(self._queue, (true_ns, number, None, fn))
 
     def spawn(
         self,
@@ -155,30 +164,59 @@ class Kernel:
         task = self.current
         if task.is_killed:
             self.unwind(task)
-        if duration_ns.__class__ is not int and duration_ns is not None:
-            raise TypeError(f"waiting for {duration_ns!r}: expected a whole number of nanoseconds")
-        task.epoch = epoch = task.epoch + 1
-        if duration_ns is None:
-            task.due_ns = NEVER
-            task.local_due_ns = None
-        else:
+        queue = self._queue
+        epoch = task.epoch + 1
+        if type(duration_ns) is int:
             if duration_ns < 0:
                 duration_ns = 0
             now = self.now_ns
             clock = task.clock
             if clock is None:
                 due = now + duration_ns
-            elif clock.mono_shift_ns is not None:
+            elif (shift := clock.mono_shift_ns) is not None:
                 due = now + duration_ns
-                task.local_due_ns = due + clock.mono_shift_ns
+                task.local_due_ns = due + shift
             else:
                 task.local_due_ns = local_due = clock.mono_ns(now) + duration_ns
                 due = clock.true_at_mono(now, local_due)
             task.due_ns = due
-            heappush(self._queue, (due, next(self._numbers), task, epoch))
+            self._number = number = self._number + 1
+            heappush(queue, (due, number, task, epoch))
+        elif duration_ns is None:
+            task.due_ns = NEVER
+            task.local_due_ns = None
+        else:
+            raise TypeError(f"waiting for {duration_ns!r}: expected a whole number of nanoseconds")
+        task.epoch = epoch
         # Fetched before it is called, as `resume` below: to call what a slot holds as if it were a method takes longer.
-        park = task.park
-        park()
+        give_way = task.park
+        # A step of `_loop`, taken here: where the next one wakes a task, this task switches to that task itself. That
+        # is one switch; the way through the loop takes two. Only the plainest step is taken. Whatever needs a look (a
+        # callback, a stale step, a first resume, a pause, a tie, the budget) is left to the loop, and so is everything
+        # after a change that the loop has to see (`_hand_over_until_ns`).
+        if queue:
+            at_ns, _, other, waited = queue[0]
+            if (
+                at_ns <= self._hand_over_until_ns
+                and other is not None
+                and other.due_ns == at_ns
+                and other.epoch == waited
+                and other.is_started
+                and other.hold_until_ns <= at_ns
+                and self.events < self._trace_from
+            ):
+                step = heappop(queue)
+                if self._tie_window_ns >= 0 and queue and queue[0][0] - at_ns <= self._tie_window_ns:
+                    self._ready.append(step)
+                else:
+                    self.now_ns = at_ns
+                    self.events += 1
+                    other.due_ns = NOT_WAITING
+                    if other is task:
+                        return
+                    self.current = other
+                    give_way = other.resume
+        give_way()
         if task.is_killed:
             self.unwind(task)
 
@@ -263,6 +301,7 @@ class Kernel:
         task.is_killed = True
         if task is not self.current:
             self._condemned.append(task)
+            self._hand_over_until_ns = ONLY_THE_LOOP
             if self.current is self._root:
                 self._reap()
 
@@ -321,6 +360,7 @@ class Kernel:
 
     def _stop_if_finished(self) -> None:
         if not self._awaited and self._linger_ns is not None:
+            self._hand_over_until_ns = ONLY_THE_LOOP
             self._horizon_ns = min(self._horizon_ns, self.now_ns + self._linger_ns)
 
     def run(self, until_ns: int, *, linger_ns: int | None = None) -> RunEnd:
@@ -347,9 +387,7 @@ class Kernel:
     def _loop(self) -> None:
         """Take step after step. A good half of all time is spent here, so `_step` is written out."""
         queue, condemned, root = self._queue, self._condemned, self._root
-        trace_from = self.budget.events_max - STILL_EVENTS
-        # First-in, first-out knows no ties: no step is due a negative time after another.
-        tie_window_ns = -1 if self.schedule.is_fifo else self._tie_window_ns
+        trace_from, tie_window_ns, can_hand_over = self._trace_from, self._tie_window_ns, self._can_hand_over
         try:
             while True:
                 if self._ready:
@@ -386,8 +424,13 @@ class Kernel:
                 else:
                     task.due_ns = NOT_WAITING
                     self.current = task
+                    if can_hand_over and not self._ready:
+                        self._hand_over_until_ns = self._horizon_ns
                     resume = task.resume
                     resume()
+                    # A callback may come next. A task that it resumes must not hand over to others: the rest of the
+                    # callback would come after them.
+                    self._hand_over_until_ns = ONLY_THE_LOOP
                     self.current = root
                 if condemned:
                     self._reap()
@@ -396,6 +439,7 @@ class Kernel:
                 error.add_note(f"raised in task {self.current.label()!r} at true time {self.now_ns / 1e9:.9f} s")
             raise
         finally:
+            self._hand_over_until_ns = ONLY_THE_LOOP
             self.current = root
 
     def _choose_step(self) -> _Step | None:

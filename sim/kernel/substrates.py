@@ -112,6 +112,9 @@ class GatedThreadCarrier:
         self._gate.acquire()
 
 
+SWITCHES_BETWEEN_TASKS = frozenset({"greenlet"})
+"""The substrates on which the task that runs may resume another one. A gated thread that did so would wait for it."""
+
 CARRIERS: dict[str, CarrierFactory] = {"greenlet": GreenletCarrier, "thread": GatedThreadCarrier}
 
 
