@@ -70,13 +70,11 @@ def _java() -> Inspection:
     return Inspection("Java", "ok", f"{java.version} ({java.path}, {java.source})")
 
 
-def _distribution(name: str, disables: str, *, extra: str = "") -> Inspection:
-    """extra: the optional dependency of lockref that brings the package; "" for one that lockref always brings."""
+def _distribution(name: str, disables: str) -> Inspection:
     try:
         return Inspection(name, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        wanted = f"'lockref[{extra}]'" if extra else name
-        return Inspection(name, "absent", f"not installed: pip install {wanted}", disables)
+        return Inspection(name, "absent", f"not installed: pip install {name}", disables)
 
 
 def _program(names: tuple[str, ...], label: str, disables: str) -> Inspection:
@@ -125,7 +123,6 @@ def examine() -> list[Inspection]:
         _distribution("boto3", "S3"),
         _distribution("google-cloud-storage", "GCS"),
         _distribution("azure-storage-blob", "Azure"),
-        _distribution("jpype1", "the comparison with Hudi's own class", extra="hudi-jvm"),
         _program(("chromium", "chromium-browser", "google-chrome"), "Chromium", "the test that opens the report"),
         _uv(),
         _program(

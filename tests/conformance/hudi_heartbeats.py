@@ -122,7 +122,7 @@ class Original:
     """Hudi's manager on scripted ticks. Needs the JVM."""
 
     def __init__(self, ticks: Ticks, renew: Callable[[], bool]) -> None:
-        from scenarios.peers import hudi_jvm
+        from tests.evidence.peers import hudi_jvm
 
         self._jvm = hudi_jvm
         hudi_jvm.clear_interrupt()

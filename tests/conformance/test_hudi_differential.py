@@ -1,4 +1,4 @@
-"""The baseline against Hudi's own classes, in a child process of its own.
+"""The baseline against Hudi's own classes, in a child process of its own, and those classes as a contender.
 
 A child, because a Java provider that is left open keeps its process for ever (D12).
 """
@@ -14,9 +14,15 @@ from typing import Any
 
 import pytest
 
+from lockref.errors import ConfigError
+from lockref.lab.loading import load_provider
+from scenarios.definition.load import load_scenario
+from scenarios.worlds.simulated import run_simulated
 from tests.conformance.hudi_traces import EXIT_CAPABILITY_MISSING
 
 ROOT = Path(__file__).resolve().parents[2]
+ORIGINAL = "tests.evidence.peers.hudi:HudiOriginalLock"
+ITS_FILE = f"{ROOT}/tests/evidence/peers/hudi.py:HudiOriginalLock"
 pytestmark = [pytest.mark.java, pytest.mark.xdist_group("jvm")]
 
 
@@ -76,3 +82,34 @@ def test_original_and_baseline_take_turns_and_a_theft_interrupts_the_original():
     assert result["interrupted"] is True
     assert result["unlock"] == "HoodieReleaseFailed"
     assert '"owner":"thief"' in result["left"]
+
+
+@pytest.mark.parametrize("place", [ORIGINAL, ITS_FILE], ids=["module", "file"])
+def test_the_original_is_refused_under_virtual_time(place: str) -> None:
+    """A Java thread beats on the machine's clock: nothing that a simulation told of it would mean anything."""
+    with pytest.raises(ConfigError, match=r"lives in real time only.*lockref bench"):
+        run_simulated(load_scenario("e01"), load_provider(place), 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "contenders"),
+    [
+        (ORIGINAL, 2),
+        pytest.param(ORIGINAL, 8, marks=pytest.mark.long),
+        pytest.param(ITS_FILE, 2, marks=pytest.mark.long),
+    ],
+    ids=["module", "eight", "file"],
+)
+def test_a_command_of_a_clone_takes_the_original_by_its_place(place: str, contenders: int, tmp_path: Path) -> None:
+    """What is installed knows no name for it. Four threads that started the JVM at once ended it by SIGSEGV."""
+    words = ["bench", "contention", "--backend", "memory:", "-p", place, "--contenders", str(contenders), "--for", "2s"]
+    done = subprocess.run(
+        [sys.executable, "-m", "lockref", *words, "--json"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    if done.returncode == 5:
+        pytest.skip(f"no JVM to start: {done.stderr[-300:]}")
+    assert done.returncode in (0, 3), done.stderr
+    told = json.loads(done.stdout)
+    assert (told["runs"], told["failures"]) == (1, [])
+    assert told["endings"]["released"] > 0, "it was locked and given back"

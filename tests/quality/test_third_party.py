@@ -50,7 +50,6 @@ THIRD_PARTY: dict[str, set[str]] = {
     "scenarios.definition": {"annotated_types", "pydantic", "pydantic_core"},
     "scenarios.helix": {"psutil", "rich"},
     "scenarios.injection": {"cryptography"},
-    "scenarios.peers": {"jpype"},
     "scenarios.probe": set(),
     "sim": set(),
     "sim.explore": {"pydantic"},

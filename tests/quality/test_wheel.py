@@ -14,12 +14,14 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import click
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 from lockref.cli.main import cli
 
@@ -30,7 +32,6 @@ ROOMS = ("lockref", "sim", "scenarios", "reports")
 OPTIONAL = {
     "docker": "containers",
     "testcontainers": "containers",
-    "jpype": "hudi-jvm",
 }
 """Packages that may be missing, and the extra that brings them. They are imported in functions alone."""
 
@@ -132,6 +133,31 @@ def test_the_code_reads_no_file_beside_its_packages():
     assert (missing, outside) == ([], [])
 
 
+def test_the_wheel_holds_the_rooms_alone():
+    """Other people's locks, and what drives them, are evidence: they stand in tests/, and are not installed."""
+    files = [each.distribution_path for each in WheelBuilder(str(ROOT)).recurse_included_files()]
+    assert {path.split("/")[0] for path in files} == {*ROOMS}
+    assert {"lockref/opening.py", "scenarios/schema.json"} <= {*files}
+    assert [path for path in files if not {"peers", "tests", "evidence"}.isdisjoint(path.split("/"))] == []
+    assert "entry-points" not in PROJECT
+
+
+def test_no_command_reaches_the_tests():
+    """No module of the rooms names one of `tests`: no import, and no text that something may import later."""
+    wrong = []
+    for path in sources():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        words = [(f"{name}.", line) for name, line, _ in imported(tree)]
+        prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        words += [
+            (node.value, node.lineno)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+        ]
+        wrong += [f"{path}:{line}: {word}" for word, line in words if re.match(r"tests[./]", word)]
+    assert wrong == []
+
+
 def test_git_ignores_nothing_that_the_code_reads():
     """hatchling leaves out what git ignores, so a data file that an ignore pattern hits would be missing."""
     asked = "\n".join(
@@ -210,6 +236,9 @@ def test_an_installed_wheel_runs_every_command(tmp_path):
     built = subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT], capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     (wheel,) = tmp_path.glob("lockref-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (commands,) = (archive.read(name) for name in archive.namelist() if name.endswith("/entry_points.txt"))
+    assert commands.decode().split() == ["[console_scripts]", "lockref", "=", "lockref.cli.main:main"]
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "clean"], check=True)
     binaries = tmp_path / "clean" / "bin"
     installed = subprocess.run([binaries / "pip", "install", "-q", wheel], capture_output=True, text=True)

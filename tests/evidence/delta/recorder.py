@@ -25,7 +25,6 @@ from lockref.dynamodb.table import KEY, TABLE, VERSION, Item
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
 from scenarios.backends.peer_process import Peer
-from scenarios.peers.java_program import JavaProgram
 from tests.evidence.delta.crates import crate_driver
 from tests.evidence.delta.lake import REGION, Lake
 from tests.evidence.delta.originals import in_its_python
@@ -43,6 +42,7 @@ from tests.evidence.delta.situations import (
 )
 from tests.evidence.delta.traces import Script, Trace, attributes_set, clauses_of
 from tests.evidence.experiments import ROOT
+from tests.evidence.peers.java_program import JavaProgram
 
 JAVA_CLIENT: Final = JavaProgram(
     original="dynamodb-lock-client",

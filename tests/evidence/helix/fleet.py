@@ -29,10 +29,10 @@ from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.words import Outcome
 from scenarios.backends.peer_process import Peer
 from scenarios.helix import controller_process
-from scenarios.peers.java_program import JavaProgram
 from tests.evidence.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, overlaps
 from tests.evidence.helix.stranger import Habits, Stranger
 from tests.evidence.helix.tree import Seen, Tree
+from tests.evidence.peers.java_program import JavaProgram
 
 HELIX: Final = JavaProgram(
     original="helix-core",

@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends.peer_process import Peer
-from scenarios.peers.java_program import JavaProgram
 from tests.evidence.helix.fleet import LOGGING
+from tests.evidence.peers.java_program import JavaProgram
 
 HELIX_LOCK: Final = JavaProgram(
     original="helix-lock",

@@ -232,7 +232,7 @@ SCRATCH = {
     "lockref/stores/localfs.py",
     # In the folder that a build or an installation goes to, under its lock.
     "tests/evidence/delta/crates.py",
-    "scenarios/peers/java_program.py",
+    "tests/evidence/peers/java_program.py",
     "tests/evidence/wire/programs.py",
     # A stranger's program, which knows nothing of lockref.
     "tests/evidence/wire/files/bucket_locker_worker.py",

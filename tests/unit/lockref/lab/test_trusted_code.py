@@ -47,8 +47,8 @@ def found(folder):
 
 def test_what_counts_as_installed():
     """Names, and modules of this package; every file and every other module is somebody else's."""
-    ours = ["hudi", "hudi-jvm", "lockref.storage.lock:StorageLock", "scenarios.peers.hudi:HudiOriginalLock"]
-    theirs = ["./lock.py:Mine", "/a/b.py:C", "os:system", "lockref/x.py:Y", "lockrefx:Y", "a/lockref:Y"]
+    ours = ["hudi", "registered-by-a-package", "lockref.storage.lock:StorageLock", "scenarios.delta.files:Files"]
+    theirs = ["./lock.py:Mine", "/a/b.py:C", "os:system", "lockref/x.py:Y", "lockrefx:Y", "a/lockref:Y", "tests.x:Y"]
     assert [is_installed_code(each) for each in (*ours, *theirs)] == [True] * len(ours) + [False] * len(theirs)
 
 

@@ -1,4 +1,8 @@
-"""Hudi's own lock as a contender (`hudi-jvm`): the Java provider behind our provider protocol.
+"""Hudi's own lock as a contender: the Java provider behind our provider protocol.
+
+In a clone any command takes it by its place:
+
+    lockref bench contention --backend memory: -p tests.evidence.peers.hudi:HudiOriginalLock
 
 Everything but the storage client is Hudi's, heartbeat thread and JSON reader
 included, so it runs in real time only, and one provider object must be used
@@ -20,7 +24,7 @@ from lockref.storage.hudi.client import ObjectStoreLockClient
 from lockref.storage.hudi.lock_manager import REQUEST_TIMEOUT_SHARE
 from lockref.storage.hudi.provider import random_uuid
 from lockref.storage.lockfile import decode
-from scenarios.peers.hudi_jvm import (
+from tests.evidence.peers.hudi_jvm import (
     HudiOriginal,
     clear_interrupt,
     current_java_thread,

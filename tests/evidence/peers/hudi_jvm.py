@@ -26,7 +26,7 @@ from lockref.storage.hudi.heartbeat import HeartbeatManager
 from lockref.storage.hudi.provider import HoodieLockException, HoodieReleaseFailed, LockState
 from lockref.storage.lockfile import NULL_RECORD, LockFile
 from lockref.stores.port import Version
-from scenarios.peers.jars import Jar, bundled, fetch
+from tests.evidence.peers.jars import Jar, bundled, fetch
 
 BUNDLE: Final = Jar(
     group="org.apache.hudi",
@@ -53,7 +53,7 @@ def start_jvm() -> None:
     try:
         import jpype
     except ImportError as error:
-        raise CapabilityMissing("driving Hudi's Java classes needs jpype1: pip install 'lockref[hudi-jvm]'") from error
+        raise CapabilityMissing("driving Hudi's Java classes needs jpype1, which `make setup` installs") from error
     with _STARTING:
         if not jpype.isJVMStarted():
             _start(jpype)
