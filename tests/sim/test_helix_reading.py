@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from lockref.coordination.port import CHILDREN, EXISTS, GET
@@ -17,6 +19,20 @@ from lockref.runtime import NS_PER_S
 from tests.sim.helix_world import CLUSTER, PATHS, RESOURCE, Asked, Helix
 
 LOCK = f"{RESOURCE}_0"
+
+
+def reader_of(helix: Helix) -> Callable[[], ClusterReader]:
+    """The call that starts, on the node "reader", what a controller reads with, and gives it."""
+    session, _ = helix.session("reader")
+    runtime = helix.world.node("reader").process.runtime
+    looking = Looking(session, Asking(session, runtime).settled)
+    reader = ClusterReader(looking, PATHS, semantics=Semantics.OURS, rebalancer=load)
+
+    def start() -> ClusterReader:
+        session.start(runtime, timeout_ns=NS_PER_S)
+        return reader
+
+    return start
 
 
 def test_a_pass_reads_no_body_again_that_has_not_changed():
@@ -110,16 +126,12 @@ def test_a_recall_is_not_believed_while_the_states_cannot_be_read():
     """
     helix = Helix()
     participant, _, _ = helix.participant("a")
-    session, _ = helix.session("reader")
-    runtime = helix.world.node("reader").process.runtime
-    reader = ClusterReader(
-        Looking(session, Asking(session, runtime).settled), PATHS, semantics=Semantics.OURS, rebalancer=load
-    )
+    start_reader = reader_of(helix)
     found: dict[str, tuple[str, list[str]]] = {}
 
     def reads() -> None:
         """What is thought of the replica of a, and what the page may leave out: before and after the damage."""
-        session.start(runtime, timeout_ns=NS_PER_S)
+        reader = start_reader()
         live = helix.live_session("a")
         path = PATHS.instance("a").current_state(live, RESOURCE)
         pages = {"a": Page(live, {LOCK: Standing.RECALLED})}
@@ -152,15 +164,11 @@ def test_the_last_good_report_counts_while_a_newer_one_is_nonsense():
     """HJ9: what the instance said that it holds, it holds, whatever has become of the znode."""
     helix = Helix()
     participant, _, _ = helix.participant("a")
-    session, _ = helix.session("reader")
-    runtime = helix.world.node("reader").process.runtime
-    reader = ClusterReader(
-        Looking(session, Asking(session, runtime).settled), PATHS, semantics=Semantics.OURS, rebalancer=load
-    )
+    start_reader = reader_of(helix)
     states: list[str] = []
 
     def reads() -> None:
-        session.start(runtime, timeout_ns=NS_PER_S)
+        reader = start_reader()
         live = helix.live_session("a")
         path = PATHS.instance("a").current_state(live, RESOURCE)
         pages = {"a": Page(live, {LOCK: Standing.GRANTED})}
@@ -182,15 +190,11 @@ def test_an_instance_is_disabled_by_the_word_false_in_any_case(text: str, is_dis
     """HELIX_ENABLED, as the original reads a truth value: any other word enables."""
     helix = Helix()
     participant, _, _ = helix.participant("a")
-    session, _ = helix.session("reader")
-    runtime = helix.world.node("reader").process.runtime
-    reader = ClusterReader(
-        Looking(session, Asking(session, runtime).settled), PATHS, semantics=Semantics.OURS, rebalancer=load
-    )
+    start_reader = reader_of(helix)
     found: list[tuple[str, ...]] = []
 
     def reads() -> None:
-        session.start(runtime, timeout_ns=NS_PER_S)
+        reader = start_reader()
         found.append(reader.read({}, helix.zxid).snapshot.disabled)
 
     def script() -> None:
@@ -206,14 +210,10 @@ def test_a_message_for_an_earlier_session_is_for_nobody():
     """Z20: its instance lives under another session. It holds no place, and the controller removes it."""
     helix = Helix()
     participant, _, channel = helix.participant("a")
-    session, _ = helix.session("reader")
-    runtime = helix.world.node("reader").process.runtime
-    reader = ClusterReader(
-        Looking(session, Asking(session, runtime).settled), PATHS, semantics=Semantics.OURS, rebalancer=load
-    )
+    start_reader = reader_of(helix)
 
     def reads() -> None:
-        session.start(runtime, timeout_ns=NS_PER_S)
+        reader = start_reader()
         snapshot = reader.read({}, helix.zxid).snapshot
         assert list(snapshot.live) == ["a"]
         assert (snapshot.pending, snapshot.stale) == ((), (PATHS.instance("a").message("old"),))
