@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lockref.words import ABSENT, Op, Outcome
 
@@ -37,7 +37,8 @@ class Request(NamedTuple):
     verb: what the service shall do, in its own words. key: the object or item.
     condition: "" for none, `words.IF_ABSENT`, a version, or what else this
         service compares before it acts.
-    body: bytes that are written, or plain data; None where there is none.
+    body: bytes that are written; None where there is none. What else a kind of service is told travels in a kind of
+        bytes of its own, such as `coordination.port.Call`, so that all between client and service knows bytes only.
     op: READ, WRITE or DELETE, as the client of the port knows it. The recorder
         makes ACQUIRE, RENEW or RELEASE of a WRITE that carries a lock record.
     number: unique in its run, given when the request is recorded; ABSENT before.
@@ -53,7 +54,7 @@ class Request(NamedTuple):
     verb: str
     key: str
     condition: str = ""
-    body: Any = None
+    body: bytes | None = None
     op: Op = Op.NONE
     number: int = ABSENT
     ops: tuple[Op, ...] = ()
@@ -66,14 +67,14 @@ class Reply(NamedTuple):
 
     outcome: may the request have taken effect? See `lockref.stores.port`.
     version: what an applied write made, or what a read found.
-    body: what a read found, or the data of another answer; None for nothing.
+    body: the bytes that a read found, or another answer as bytes; None for nothing. The client of a port reads them.
     missing: the condition failed, or there was nothing to remove, because the object is absent.
     status: the HTTP status; None where no response arrived. reason: for people and logs.
     """
 
     outcome: Outcome
     version: str | None = None
-    body: Any = None
+    body: bytes | None = None
     missing: bool = False
     status: int | None = None
     reason: str = ""

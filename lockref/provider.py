@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from lockref.errors import CapabilityMissing
 from lockref.frozen import filled_by_slots
 from lockref.ports import OpenPort, PortKind
 from lockref.runtime import MonoNs, Runtime, WallNs
-from lockref.stores.client import OBJECT_STORE
+from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.port import ObjectStore, Version
 
 P = TypeVar("P")
@@ -205,7 +205,7 @@ class LockContext:
     open_port: OpenPort | None = None
 
     def open(self, kind: PortKind[P], *, timeout_ns: int, service: str = "") -> P:
-        """A client of a service, as seen from this process: `open(OBJECT_STORE, timeout_ns=t)` is `open_store(t)`.
+        """A client of a service, as seen from this process: `open(OBJECT_STORE, timeout_ns=t)` asks `open_store(t)`.
 
         timeout_ns: how long each request may take. service: its name in the
         scenario; "" is the first one of this kind.
@@ -215,8 +215,7 @@ class LockContext:
         if self.open_port is not None:
             return self.open_port(kind, timeout_ns, service)
         if kind.name == OBJECT_STORE.name and service in ("", DEFAULT_STORE):
-            store: Any = self.open_store(timeout_ns)
-            return store  # type: ignore[no-any-return]
+            return kind.over(StoreChannel(self.open_store(timeout_ns)), timeout_ns)
         raise CapabilityMissing(f"there is no service {service or kind.name!r} here, only one object store")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lockref.clouds.tables import require_table, table_channel
 from lockref.clouds.uri import open_address
@@ -57,7 +57,7 @@ class ServiceKind:
     reference: the lock whose expectation says what can be asked of every lock on such a service.
     """
 
-    port: PortKind[Any]
+    port: PortKind[object]
     title: str
     channel: Connect
     require: Require

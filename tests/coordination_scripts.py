@@ -13,9 +13,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lockref.coordination.port import (
-    CHILDREN,
     EXISTS,
     GET,
+    NamesReply,
     Operation,
     SessionState,
     Stat,
@@ -45,11 +45,11 @@ class Scene:
     def at(self, path: str) -> str:
         return f"{self.root}{path}"
 
-    def seen(self, answer: Reply | WatchEvent | SessionState | None) -> Any:
+    def seen(self, answer: Reply | NamesReply | WatchEvent | SessionState | None) -> Any:
         """An answer in words that do not depend on who gave it."""
         if isinstance(answer, WatchEvent):
             return (answer.change.value, answer.path.removeprefix(self.root))
-        if not isinstance(answer, Reply):
+        if not isinstance(answer, Reply | NamesReply):
             return None if answer is None else answer.value
         stat = answer.version
         shown: tuple[Any, ...] = ()
@@ -166,9 +166,8 @@ def many_reads(scene: Scene) -> list[Any]:
         ReadRequest(EXISTS, at("/m/absent")),
         ReadRequest(GET, names[0]),
         ReadRequest(GET, at("/absent")),
-        ReadRequest(CHILDREN, at("/m")),
     ]
-    seen += [scene.seen(each) for each in s.read_all(mixed)]
+    seen += [scene.seen(each) for each in [*s.read_all(mixed), *s.children_of_all([at("/m")])]]
     seen += [scene.seen(each) for each in s.read_all([ReadRequest(GET, names[0]), ReadRequest(GET, names[0])])]
     other.set(names[0], b"new")
     seen += scene.events(s, 1)

@@ -10,10 +10,11 @@ itself (kazoo); the requests are the same.
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
-from lockref.ports import Reply
+from lockref.ports import Reply, Request
 from lockref.words import Outcome
 
 CONNECT, PING, CLOSE = "connect", "ping", "close"
@@ -107,6 +108,12 @@ class Call(bytes):
         self.is_watching = is_watching
         self.timeout_ms = timeout_ms
         self.password = password
+
+
+def call_of(request: Request) -> Call:
+    """The content of a request of this port."""
+    assert isinstance(request.body, Call), "a request of the coordination port is a Call"
+    return request.body
 
 
 class Stat(str):
@@ -219,13 +226,30 @@ def failed(failure: Failure, path: str, *, is_read: bool = False) -> Reply:
     return Reply(outcome, missing=is_missing, reason=f"{failure.value}: {path}" if path else failure.value)
 
 
-def is_failure(reply: Reply, failure: Failure) -> bool:
+class NamesReply(NamedTuple):
+    """The answer to CHILDREN, as `Reply`. body: the sorted names below the znode; None where there is none."""
+
+    outcome: Outcome
+    version: str | None
+    body: list[str] | None
+    missing: bool
+    status: int | None
+    reason: str
+
+
+def names_read(reply: Reply) -> NamesReply:
+    """The answer to CHILDREN, whose body is JSON on the way."""
+    outcome, version, found, missing, status, reason = reply
+    return NamesReply(outcome, version, None if found is None else sorted(json.loads(found)), missing, status, reason)
+
+
+def is_failure(reply: Reply | NamesReply, failure: Failure) -> bool:
     """Did the server give this reason?"""
     return reply.reason.partition(":")[0] == failure.value
 
 
 class SessionBound(NamedTuple):
-    """The answer to CONNECT, as `Reply.body`.
+    """The answer to CONNECT; JSON in `Reply.body`.
 
     timeout_ms: what the server made of the wish. expires_itself: the channel's library tells when the session is lost
     or silent; otherwise the client finds out from its own requests.
@@ -234,3 +258,11 @@ class SessionBound(NamedTuple):
     session: int
     timeout_ms: int
     password: bytes
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.session, self.timeout_ms, self.password.hex()]).encode()
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Self:
+        session, timeout_ms, password = json.loads(body)
+        return cls(session, timeout_ms, bytes.fromhex(password))

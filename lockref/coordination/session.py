@@ -14,7 +14,6 @@ Rejected: to stop work on SUSPENDED alone. That event comes from a timer of the 
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -33,12 +32,14 @@ from lockref.coordination.port import (
     SYNC,
     Call,
     Failure,
+    NamesReply,
     Operation,
     SessionBound,
     SessionState,
     Stat,
     WatchEvent,
     is_failure,
+    names_read,
 )  # fmt: skip
 from lockref.coordination.port import change as change_operation
 from lockref.coordination.port import create as create_operation
@@ -59,13 +60,16 @@ CONNECT_ATTEMPTS: Final = 4
 PIPELINED_MAX: Final = 256
 """So many reads are under way at a time: a keep-alive waits behind no more than these."""
 
+_READ_OPS: Final = {GET: Op.READ, EXISTS: Op.NONE}
+"""The verbs of `read_all`, and what each is to a history. Names are asked for by `children_of_all`."""
+
 _DECIDED: Final = (Outcome.APPLIED, Outcome.PRECONDITION_FAILED)
 
 Event = WatchEvent | SessionState
 
 
 class ReadRequest(NamedTuple):
-    """One read of `read_all`. verb: GET, EXISTS or CHILDREN."""
+    """One read of `read_all`. verb: GET or EXISTS."""
 
     verb: str
     path: str
@@ -82,11 +86,6 @@ class _Stamp(NamedTuple):
 def _span_ns(timeout_ns: int, rate_bound_ppm: int) -> int:
     """The least length of the timeout on our clock, when the server's clock may be faster by `rate_bound_ppm`."""
     return timeout_ns * 1_000_000 // (1_000_000 + rate_bound_ppm)
-
-
-def _sorted_names(reply: Reply) -> Reply:
-    """The answer to CHILDREN, whose body is JSON on the way."""
-    return reply if reply.body is None else reply._replace(body=sorted(json.loads(reply.body)))
 
 
 class Session:
@@ -139,8 +138,8 @@ class Session:
             sent = self._stamp()
             reply = self._send(CONNECT, "/", Call(0, timeout_ms=max(1, timeout_ns // 1_000_000)))
             if reply.outcome is Outcome.APPLIED:
-                assert isinstance(reply.body, SessionBound), "a server answers CONNECT with a session"
-                self._bound, self._confirmed = reply.body, sent
+                assert reply.body is not None, "a server answers CONNECT with a session"
+                self._bound, self._confirmed = SessionBound.from_bytes(reply.body), sent
                 self._state = SessionState.CONNECTED
                 return
             if reply.outcome is Outcome.REJECTED or self._ended.wait(self._request_timeout_ns // 4):
@@ -210,31 +209,38 @@ class Session:
         """As `get` without the bytes; a watch is set also where there is none."""
         return self._send(EXISTS, path, Call(self.id, is_watching=is_watching))
 
-    def children(self, path: str, *, is_watching: bool = False) -> Reply:
+    def children(self, path: str, *, is_watching: bool = False) -> NamesReply:
         """body: the sorted names below the znode."""
-        return _sorted_names(self._send(CHILDREN, path, Call(self.id, is_watching=is_watching)))
+        return names_read(self._send(CHILDREN, path, Call(self.id, is_watching=is_watching)))
 
     def read_all(self, reads: Sequence[ReadRequest]) -> list[Reply]:
-        """The answers to many reads, as `get`, `exists` and `children` give them, in the order of the reads.
+        """The answers to many reads, as `get` and `exists` give them, in the order of the reads.
 
         Where the channel can, many are under way at a time. A server answers them in order: what one of them saw, a
         later one sees, too.
         """
+        return self._sent_all([(verb, path, is_watching, _READ_OPS[verb]) for verb, path, is_watching in reads])
+
+    def children_of_all(self, paths: Sequence[str]) -> list[NamesReply]:
+        """The answers to many `children`, each with a watch, as `read_all` gives those of reads."""
+        return [names_read(reply) for reply in self._sent_all([(CHILDREN, path, True, Op.NONE) for path in paths])]
+
+    def _sent_all(self, reads: Sequence[tuple[str, str, bool, Op]]) -> list[Reply]:
+        """The answers to reads that are given as verb, path, whether to watch, and operation."""
+        session = self.id
         requests = [
-            self._request(verb, path, Call(self.id, is_watching=is_watching), Op.READ if verb == GET else Op.NONE)
-            for verb, path, is_watching in reads
+            self._request(verb, path, Call(session, is_watching=is_watching), op)
+            for verb, path, is_watching, op in reads
         ]
         replies: list[Reply] = []
         if self._pipelining is not None:
             for start in range(0, len(requests), PIPELINED_MAX):
                 part, sent = requests[start : start + PIPELINED_MAX], self._stamp()
                 answers = self._pipelining.send_all(part, self._request_timeout_ns)
-                replies += [self._heard(request, reply, sent) for request, reply in zip(part, answers, strict=True)]
+                replies += [self._heard(reply, session, sent) for reply in answers]
         else:
-            replies = [self._sent(request) for request in requests]
-        return [
-            _sorted_names(reply) if read.verb == CHILDREN else reply for read, reply in zip(reads, replies, strict=True)
-        ]
+            replies = [self._sent(request, session) for request in requests]
+        return replies
 
     def create(self, path: str, body: bytes = b"", *, is_ephemeral: bool = False, is_sequential: bool = False) -> Reply:
         """version.path: the name that the server gave."""
@@ -263,22 +269,24 @@ class Session:
         return self._send(SYNC, path, Call(self.id))
 
     def _send(self, verb: str, path: str, call: Call, op: Op = Op.NONE, condition: str = "") -> Reply:
-        return self._sent(self._request(verb, path, call, op, condition))
+        return self._sent(self._request(verb, path, call, op, condition), call.session)
 
     def _request(self, verb: str, path: str, call: Call, op: Op, condition: str = "") -> Request:
         return Request(self._channel.client, self._channel.service, verb, path, condition, call, op)
 
-    def _sent(self, request: Request) -> Reply:
+    def _sent(self, request: Request, session: int) -> Reply:
         sent = self._stamp()
-        return self._heard(request, self._channel.send(request, self._request_timeout_ns), sent)
+        return self._heard(self._channel.send(request, self._request_timeout_ns), session, sent)
 
-    def _heard(self, request: Request, reply: Reply, sent: _Stamp) -> Reply:
+    def _heard(self, reply: Reply, session: int, sent: _Stamp) -> Reply:
         """Learn from an answer whether the session lives. sent: an instant before the request left.
+
+        session: under which the request was made; 0 for CONNECT, which is made under none.
 
         Only what was done, or compared and not done, shows that the server has counted this session as alive. What is
         refused may have been refused on the way there: by this client's own library, or before sessions are looked at.
         """
-        if request.verb != CONNECT and request.body.session == self._bound.session:
+        if session and session == self._bound.session:
             if is_failure(reply, Failure.SESSION_EXPIRED):
                 self._become(SessionState.LOST)
             elif reply.outcome in _DECIDED and self._state is not SessionState.LOST:

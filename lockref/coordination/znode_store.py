@@ -114,8 +114,8 @@ class ZnodeStore:
         if self._session:
             return Reply(Outcome.APPLIED)
         reply = self._send(CONNECT, "/", Call(0, timeout_ms=SESSION_TIMEOUT_NS // NS_PER_MS), Op.NONE, "")
-        if isinstance(reply.body, SessionBound):
-            self._session = reply.body.session
+        if reply.body is not None:
+            self._session = SessionBound.from_bytes(reply.body).session
         return reply
 
     def _send(self, verb: str, path: str, call: Call, op: Op, condition: str) -> Reply:

@@ -43,6 +43,7 @@ from lockref.coordination.port import (
     SessionState,
     Stat,
     WatchEvent,
+    call_of,
     failed,
 )  # fmt: skip
 from lockref.ports import TIMED_OUT, Reply, Request
@@ -135,8 +136,7 @@ class ZooKeeperChannel:
 
     def send(self, request: Request, timeout_ns: int) -> Reply:
         """One request. Raises nothing for what a server can answer."""
-        call, path = request.body, request.key
-        assert isinstance(call, Call), "a request of the coordination port is a Call"
+        call, path = call_of(request), request.key
         if request.verb == CONNECT:
             return self._connect(call, timeout_ns)
         if request.verb == CLOSE and self._session and call.session == self._session:
@@ -147,7 +147,7 @@ class ZooKeeperChannel:
 
     def send_all(self, requests: Sequence[Request], timeout_ns: int) -> list[Reply]:
         """See `PipeliningChannel`. One connection carries them all, so a server takes them in this order."""
-        under_way = [self._sent(request, request.key, request.body) for request in requests]
+        under_way = [self._sent(request, request.key, call_of(request)) for request in requests]
         timeout_s = timeout_ns / NS_PER_S
         replies: list[Reply] = []
         for request, sent in zip(requests, under_way, strict=True):
@@ -179,7 +179,7 @@ class ZooKeeperChannel:
         """Wait for the answer to what is under way."""
         path = request.key
         try:
-            return _reply(request.verb, request.body, path, sent.get(timeout=timeout_s))
+            return _reply(request.verb, call_of(request), path, sent.get(timeout=timeout_s))
         except tuple(_FAILURES) as error:
             return failed(_FAILURES[type(error)], path, is_read=request.verb in _READS)
         except (errors.KazooException, KazooTimeoutError) as error:
@@ -253,7 +253,7 @@ class ZooKeeperChannel:
         session, password = identity
         # One for all watches of a session: one that is set twice fires once, as a server tells it.
         self._fired = self._watch(session)
-        return Reply(Outcome.APPLIED, body=SessionBound(session, self._negotiated.timeout_ms, password))
+        return Reply(Outcome.APPLIED, body=SessionBound(session, self._negotiated.timeout_ms, password).to_bytes())
 
     def _start(self, call: Call) -> None:
         """A new client of kazoo's, which connects in a thread of its own."""

@@ -9,8 +9,19 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from lockref.dynamodb.table import KEY, VERSION, Clause, Item, TableClient, absent, equals, text, to_bytes, value_in
-from lockref.ports import Reply
+from lockref.dynamodb.table import (
+    KEY,
+    VERSION,
+    Clause,
+    Item,
+    ItemReply,
+    TableClient,
+    absent,
+    equals,
+    text,
+    to_bytes,
+    value_in,
+)
 from lockref.runtime import Runtime, ThreadRuntime
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, Version, WriteReply
@@ -71,7 +82,7 @@ class TableStore:
         self._table.close()
 
 
-def _written(reply: Reply) -> WriteReply:
+def _written(reply: ItemReply) -> WriteReply:
     """A table that removes nothing says so by success; so does a store."""
     version = cast("Version", reply.version) if reply.outcome is Outcome.APPLIED else None
     return WriteReply(

@@ -8,9 +8,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lockref.delta.record import OWN
-from lockref.dynamodb.table import KEY, VERSION, Clause, TableClient, absent, equals, number, text, to_bytes, value_in
+from lockref.dynamodb.table import (
+    KEY,
+    VERSION,
+    Clause,
+    ItemReply,
+    TableClient,
+    absent,
+    equals,
+    number,
+    text,
+    to_bytes,
+    value_in,
+)
 from lockref.grammar import decimal
-from lockref.ports import Reply
 from lockref.stores.port import ReadReply, Version, WriteReply
 from lockref.strict_json import read_object
 from lockref.words import Outcome
@@ -77,7 +88,7 @@ class Marks(Rows):
         return {VERSION: text(document["nonce"]), MARK: number(document["mark"])}
 
 
-def written(reply: Reply, item: Mapping[str, Any]) -> WriteReply:
+def written(reply: ItemReply, item: Mapping[str, Any]) -> WriteReply:
     """The answer to a put of `item`."""
     is_applied = reply.outcome is Outcome.APPLIED
     return WriteReply(

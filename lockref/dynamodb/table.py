@@ -215,10 +215,11 @@ def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
     if isinstance(condition, Condition) and not condition.holds(present):
         reason = "ConditionalCheckFailedException: the item is not what the condition says"
         return Reply(Outcome.PRECONDITION_FAILED, missing=present is None, status=400, reason=reason), state
-    item: bytes | None = request.body
+    item = request.body
     if request.verb == UPDATE:
+        assert item is not None, "an update says what it changes"
         try:
-            item = to_bytes(updated(request.key, present, changes_of(request.body)))
+            item = to_bytes(updated(request.key, present, changes_of(item)))
         except ConfigError as error:
             return Reply(Outcome.REJECTED, status=400, reason=f"ValidationException: {error}"), state
     if item is not None and item_bytes(json.loads(item)) > ITEM_BYTES_MAX:
@@ -226,8 +227,19 @@ def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
     return applied(item), item
 
 
+class ItemReply(NamedTuple):
+    """The answer of a table, as `Reply`. body: the item that was found or made; None for nothing."""
+
+    outcome: Outcome
+    version: str | None
+    body: Item | None
+    missing: bool
+    status: int | None
+    reason: str
+
+
 class TableClient:
-    """A table over a channel. The body of a reply is the item that was found or made; None for nothing.
+    """A table over a channel.
 
     Every write is conditional on all of its clauses, and unconditional without any.
     """
@@ -235,17 +247,17 @@ class TableClient:
     def __init__(self, channel: Channel, timeout_ns: int) -> None:
         self._channel, self._timeout_ns = channel, timeout_ns
 
-    def get(self, key: str, *, is_consistent: bool = True) -> Reply:
+    def get(self, key: str, *, is_consistent: bool = True) -> ItemReply:
         """The item. is_consistent False: it may be an older state of it."""
         return self._ask(GET if is_consistent else GET_EVENTUAL, key, Op.READ)
 
-    def put(self, key: str, item: Item, *clauses: Clause) -> Reply:
+    def put(self, key: str, item: Item, *clauses: Clause) -> ItemReply:
         """Write the whole item: what the present one has beside it is gone."""
         return self._ask(PUT, key, Op.WRITE, to_bytes({KEY: text(key), **item}), clauses)
 
     def update(
         self, key: str, *clauses: Clause, put: Item | None = None, remove: Sequence[str] = (), add: Item | None = None
-    ) -> Reply:
+    ) -> ItemReply:
         """Change some attributes of the item, which is made where there is none.
 
         put: new values. remove: attributes that go. add: numbers to add to what is there, or to 0.
@@ -253,19 +265,19 @@ class TableClient:
         body = {"ADD": add or {}, "REMOVE": sorted(remove), "SET": put or {}}
         return self._ask(UPDATE, key, Op.WRITE, to_bytes(body), clauses)
 
-    def merge(self, key: str, item: Item, own: Collection[str], *clauses: Clause) -> Reply:
+    def merge(self, key: str, item: Item, own: Collection[str], *clauses: Clause) -> ItemReply:
         """Make the attributes `own` of the item those of `item`; what else is there stays. See `Merge`."""
         return self._ask(UPDATE, key, Op.WRITE, Merge({KEY: text(key), **item}, own), clauses)
 
-    def delete(self, key: str, *clauses: Clause) -> Reply:
+    def delete(self, key: str, *clauses: Clause) -> ItemReply:
         """Remove the item. To remove nothing succeeds, unless a clause says otherwise."""
         return self._ask(DELETE, key, Op.DELETE, None, clauses)
 
-    def _ask(self, verb: str, key: str, op: Op, body: bytes | None = None, clauses: Sequence[Clause] = ()) -> Reply:
+    def _ask(self, verb: str, key: str, op: Op, body: bytes | None = None, clauses: Sequence[Clause] = ()) -> ItemReply:
         condition = Condition(clauses) if clauses else ""
         request = Request(self._channel.client, self._channel.service, verb, key, condition, body, op)
-        reply = self._channel.send(request, self._timeout_ns)
-        return reply if reply.body is None else reply._replace(body=json.loads(reply.body))
+        outcome, version, found, missing, status, reason = self._channel.send(request, self._timeout_ns)
+        return ItemReply(outcome, version, None if found is None else json.loads(found), missing, status, reason)
 
     def close(self) -> None:
         self._channel.close()

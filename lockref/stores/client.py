@@ -107,12 +107,15 @@ class StoreChannel:
             return Reply(read.outcome, read.version, read.body, False, read.status, read.reason)
         if request.verb == DELETE:
             reply = store.delete(key, Version(condition) if condition else None)
-        elif condition == IF_ABSENT:
-            reply = store.put_if_absent(key, request.body)
-        elif condition:
-            reply = store.put_if_version(key, request.body, Version(condition))
         else:
-            reply = store.put(key, request.body)
+            body = request.body
+            assert body is not None, "what is put has a body"
+            if condition == IF_ABSENT:
+                reply = store.put_if_absent(key, body)
+            elif condition:
+                reply = store.put_if_version(key, body, Version(condition))
+            else:
+                reply = store.put(key, body)
         return Reply(reply.outcome, reply.version, None, reply.missing, reply.status, reply.reason)
 
     def close(self) -> None:

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from lockref.errors import LockError, OutcomeUnknown
 from lockref.history import Recorder
-from lockref.ports import TIMED_OUT, Channel, PortKind, Reply, Request
+from lockref.ports import TIMED_OUT, Channel, PortKind, Reply, Request, of_fields
 from lockref.runtime import NS_PER_S, Mutex
 from lockref.words import ABSENT, Kind, Op, Outcome
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _KIND_EFFECT = Kind.EFFECT
+_OP_NONE = Op.NONE
 _OP_WRITE = Op.WRITE
 _OUTCOME_APPLIED = Outcome.APPLIED
 
@@ -28,18 +29,15 @@ STATE, WRITE = "state", "write"
 """The verbs of a protected resource."""
 
 
-# A write and its effect are made many times in every run. They are not frozen, because a frozen dataclass takes four
-# times as long to make; nobody changes one.
-
-
-@dataclass(slots=True)
-class Write:
-    """One protected write.
+class Write(str):
+    """One protected write, as the condition of its request: as a string it is the state that the writer had read.
 
     node, task, tenure, attempt: whose, under which grant (None: no lock was asked), and its number there.
     based_on: the state that the writer had read; "" where it wrote blindly.
     token: the fencing token; None where the lock has none.
     """
+
+    __slots__ = ("attempt", "based_on", "node", "owner", "task", "tenure", "token")
 
     node: str
     task: str
@@ -48,6 +46,28 @@ class Write:
     based_on: str
     token: int | None
     owner: str
+
+    def __new__(
+        cls, node: str, task: str, tenure: int | None, attempt: int, based_on: str, token: int | None, owner: str
+    ) -> Self:
+        write = str.__new__(cls, based_on)
+        write.node = node
+        write.task = task
+        write.tenure = tenure
+        write.attempt = attempt
+        write.based_on = based_on
+        write.token = token
+        write.owner = owner
+        return write
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        # To another process it goes by its parts: a string alone would arrive without them.
+        parts = (self.node, self.task, self.tenure, self.attempt, self.based_on, self.token, self.owner)
+        return type(self), parts
+
+
+# An effect is made many times in every run. It is not frozen, because a frozen dataclass takes four times as long to
+# make; nobody changes one.
 
 
 @dataclass(slots=True)
@@ -81,12 +101,16 @@ class ResourceHost:
         self._true_ns = true_ns
         self._lock = lock
 
-    def handle(self, request: Request) -> str | Effect:
-        """Do what a `ResourceClient` asks: the state as text, or the effect of a write."""
+    def handle(self, request: Request) -> Reply:
+        """Do what a `ResourceClient` asks, and tell the state, or what a write has left as the state.
+
+        A write that the resource turns down is answered, too. Its effect is in the record alone: a client is not told.
+        """
         if request.verb == STATE:
-            return self._resource.state()
+            return of_fields(Reply, (_OUTCOME_APPLIED, self._resource.state(), None, False, None, ""))
         assert request.verb == WRITE, f"a resource knows no {request.verb!r}"
-        write: Write = request.body
+        write = request.condition
+        assert isinstance(write, Write), "a resource is asked for a Write"
         effect = self._resource.apply(write)
         tenure = ABSENT if write.tenure is None else write.tenure
         self._record(
@@ -94,7 +118,7 @@ class ResourceHost:
             effect.outcome, tenure, write.attempt, effect.if_version, effect.version, "",
             ABSENT if write.token is None else write.token, write.owner,
         )  # fmt: skip
-        return effect
+        return of_fields(Reply, (_OUTCOME_APPLIED, effect.version, None, False, None, ""))
 
 
 class ProtectedResource(Protocol):
@@ -143,22 +167,27 @@ class ResourceClient:
 
     def state(self) -> str:
         """The content of the resource, as text."""
-        return str(self._ask(STATE, None, ABSENT))
+        return self._ask(STATE, "", ABSENT)
 
-    def write(self, write: Write, _may_write: Callable[[], bool] | None = None) -> Effect:
-        """Let the resource apply a write. It is one request: whoever calls has asked the lock just before."""
-        effect = self._ask(WRITE, write, ABSENT if write.tenure is None else write.tenure)
-        assert isinstance(effect, Effect), "the resource answers a write with its effect"
-        return effect
+    def write(self, write: Write, _may_write: Callable[[], bool] | None = None) -> str:
+        """Let the resource apply a write; its state afterwards.
 
-    def _ask(self, verb: str, body: Write | None, number: int) -> object:
+        It is one request: whoever calls has asked the lock just before.
+        """
+        return self._ask(WRITE, write, ABSENT if write.tenure is None else write.tenure)
+
+    def _ask(self, verb: str, condition: str, number: int) -> str:
         channel = self._channel
         # To read the state is a part of writing: a client that writes blindly does not ask, so faults on writes
         # strike both.
-        request = Request(channel.client, channel.service, verb, "", "", body, _OP_WRITE, number)
+        request = of_fields(
+            Request,
+            (channel.client, channel.service, verb, "", condition, None, _OP_WRITE, number, (), False, _OP_NONE),
+        )
         reply = channel.send(request, self._timeout_ns)
         if reply.outcome is _OUTCOME_APPLIED:
-            return reply.body
+            assert reply.version is not None, "a resource answers with its state"
+            return reply.version
         if reply is TIMED_OUT:
             raise OutcomeUnknown(
                 f"{channel.service} did not answer request {number} within {self._timeout_ns / NS_PER_S:g} s: "
@@ -212,7 +241,7 @@ class LocalChannel:
 
     def send(self, request: Request, _timeout_ns: int) -> Reply:
         with self._mutex:
-            return Reply(_OUTCOME_APPLIED, body=self._hosts[request.service].handle(request))
+            return self._hosts[request.service].handle(request)
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -153,7 +153,7 @@ class CoordinationService:
         session = _Session(self._issued, client, server, timeout_ms * NS_PER_MS, at_ns)
         self._sessions[session.id] = session
         self._watch_clock(session)
-        return Reply(Outcome.APPLIED, body=SessionBound(session.id, timeout_ms, b""))
+        return Reply(Outcome.APPLIED, body=SessionBound(session.id, timeout_ms, b"").to_bytes())
 
     def _watch_clock(self, session: _Session) -> None:
         """Look again when the session would end, at a whole tick."""

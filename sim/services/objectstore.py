@@ -50,6 +50,7 @@ class ObjectStoreService:
         if verb == READ:
             return _read(self._objects.get(key))
         if verb == PUT:
+            assert body is not None, "what is put has a body"
             return self._put(key, condition, body, at_ns)
         assert verb == DELETE, f"an object store knows no {verb!r}"
         return self._delete(request, at_ns)

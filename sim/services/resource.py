@@ -9,28 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lockref.ports import Reply, Request, of_fields
-from lockref.words import Outcome
+from lockref.ports import Reply, Request
 from sim.journey import Refusal
 from sim.services.service import ServiceContext, refused, unknown_act
 
-# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
-_OUTCOME_APPLIED = Outcome.APPLIED
-
 
 class ResourceService:
-    """Applies `handle` to each request; what that returns is the body of the reply."""
+    """Answers each request with what `handle` makes of it."""
 
     capabilities = None
 
-    def __init__(self, handle: Callable[[Request], object]) -> None:
+    def __init__(self, handle: Callable[[Request], Reply]) -> None:
         self._handle = handle
 
     def start(self, context: ServiceContext) -> None:
         """Does nothing: a resource has no timers and pushes nothing."""
 
     def apply(self, request: Request, _at_ns: int) -> Reply:
-        return of_fields(Reply, (_OUTCOME_APPLIED, None, self._handle(request), False, None, ""))
+        return self._handle(request)
 
     def refuse(self, request: Request, refusal: Refusal) -> Reply:
         return refused(request, refusal)

@@ -10,13 +10,13 @@ import json
 
 from lockref.errors import LockError
 from lockref.lab.contract import OneRecord
-from lockref.ports import Request
+from lockref.ports import Reply, Request
 from lockref.provider import RecordView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime, WallNs
 from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore, Version
 from lockref.words import Kind, Op, Outcome
-from scenarios.workloads.resource import RESOURCE, Effect, Write
+from scenarios.workloads.resource import RESOURCE, Write
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.kernel.kernel import Budget, Schedule
 from sim.machine.network import NetworkModel
@@ -148,13 +148,14 @@ def client(world: World, node: Node, *, cycles: int, hold_ns: int) -> None:
 def _resource(world: World) -> ResourceService:
     """A resource that takes every write and only writes it down."""
 
-    def apply(request: Request) -> Effect:
-        write: Write = request.body
+    def apply(request: Request) -> Reply:
+        write = request.condition
+        assert isinstance(write, Write)
         world.recorder.event(
             Kind.EFFECT, (world.kernel.now_ns, 0, 0, ""), write.node, op=Op.WRITE, request=write.tenure,
             token=write.token, owner=write.owner,
         )  # fmt: skip
-        return Effect(outcome=Outcome.APPLIED, if_version="", version="")
+        return Reply(Outcome.APPLIED, version="")
 
     return ResourceService(apply)
 

@@ -7,9 +7,10 @@ import pytest
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.history import to_table
 from lockref.lab.loading import load_program, provider_from
+from lockref.ports import PortKind, Request
 from lockref.provider import LockContext, LockSettings
 from lockref.runtime import ThreadRuntime
-from lockref.stores.client import OBJECT_STORE
+from lockref.stores.client import OBJECT_STORE, PUT
 from lockref.stores.memory import MemoryStore
 from scenarios.definition.load import parse_scenario
 from scenarios.worlds.real import run_real
@@ -157,7 +158,18 @@ def test_a_context_made_by_hand_opens_its_one_store() -> None:
     """What worked with `open_store` alone still does; `open` of anything else says what is missing."""
     store = MemoryStore()
     context = LockContext(runtime=ThreadRuntime(), open_store=lambda _timeout_ns: store, settings=LockSettings())
-    assert context.open(OBJECT_STORE, timeout_ns=1) is store
-    assert context.open(OBJECT_STORE, timeout_ns=1, service="store") is store
+    context.open(OBJECT_STORE, timeout_ns=1).put_if_absent("k", b"x")
+    assert store.read("k").body == b"x"
+    assert context.open(OBJECT_STORE, timeout_ns=1, service="store").read("k") == store.read("k")
     with pytest.raises(CapabilityMissing, match="no service 'leases'"):
         context.open(OBJECT_STORE, timeout_ns=1, service="leases")
+
+
+def test_a_context_made_by_hand_makes_the_client_that_was_asked_for() -> None:
+    """A lock may bring a client of its own for object stores; it gets that one, over the one store."""
+    store = MemoryStore()
+    context = LockContext(runtime=ThreadRuntime(), open_store=lambda _timeout_ns: store, settings=LockSettings())
+    own = PortKind(OBJECT_STORE.name, lambda channel, timeout_ns: (channel, timeout_ns))
+    channel, timeout_ns = context.open(own, timeout_ns=7)
+    channel.send(Request("n1", "store", PUT, "k", body=b"x"), timeout_ns)
+    assert (store.read("k").body, timeout_ns) == (b"x", 7)

@@ -25,7 +25,7 @@ def reader_of(helix: Helix) -> Callable[[], ClusterReader]:
     """The call that starts, on the node "reader", what a controller reads with, and gives it."""
     session, _ = helix.session("reader")
     runtime = helix.world.node("reader").process.runtime
-    looking = Looking(session, Asking(session, runtime).settled)
+    looking = Looking(session, Asking(session, runtime).require)
     reader = ClusterReader(looking, PATHS, semantics=Semantics.OURS, rebalancer=load)
 
     def start() -> ClusterReader:

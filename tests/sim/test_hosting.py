@@ -155,9 +155,9 @@ def resource(scene: Scene) -> list[str]:
     """A protected resource, which writes down its own effects; the keys that it was asked for."""
     asked: list[str] = []
 
-    def handle(request: Request) -> int:
+    def handle(request: Request) -> Reply:
         asked.append(request.key)
-        return len(asked)
+        return Reply(Outcome.APPLIED, version=str(len(asked)))
 
     scene.world.add("resource", ResourceService(handle), decode=None)
     return asked
@@ -179,7 +179,7 @@ def test_a_resource_leaves_no_rows_of_its_requests() -> None:
     scene.client("n1", script)
     scene.run()
     assert asked == ["x"]
-    assert scene.log[0][0] == Reply(Outcome.APPLIED, body=1)
+    assert scene.log[0][0] == Reply(Outcome.APPLIED, version="1")
     assert not scene.rows(Kind.SENT) + scene.rows(Kind.APPLIED)
 
 
@@ -203,7 +203,7 @@ def test_a_process_that_is_unwound_asks_nothing_more() -> None:
 def test_a_resource_refuses_in_its_own_words() -> None:
     """One table says what a status means: 500 and 503 leave open whether the write took effect, as no answer does."""
     request = Request("n1", "resource", "write", "x")
-    service = ResourceService(lambda _request: None)
+    service = ResourceService(lambda _request: Reply(Outcome.APPLIED, version="0"))
     for status in (None, 500, 503):
         refusal: Refusal = (status, "why")
         assert service.refuse(request, refusal) == Reply(Outcome.AMBIGUOUS, status=status, reason="why")

@@ -7,7 +7,7 @@ import pytest
 from lockref.errors import LockError
 from lockref.ports import Reply, Request
 from lockref.words import Outcome
-from scenarios.workloads.resource import RESOURCE, Effect, ResourceClient, Write
+from scenarios.workloads.resource import RESOURCE, ResourceClient, Write
 from sim.faults.answers import Error
 from sim.faults.fault import Trigger
 from sim.faults.network import LoseReply, Partition
@@ -17,7 +17,7 @@ from sim.services.resource import ResourceService
 from tests.sim.scripted import MS, Scene
 
 WRITE = Write(node="n1", task="main", tenure=7, attempt=1, based_on="", token=3, owner="me")
-DONE = Effect(outcome=Outcome.APPLIED, if_version="0", version="1")
+DONE = Reply(Outcome.APPLIED, version="1")
 
 
 def call(plan: FaultPlan, apply=None, service: ResourceService | None = None) -> Scene:
@@ -32,7 +32,7 @@ def call(plan: FaultPlan, apply=None, service: ResourceService | None = None) ->
 
     def script(node, _store):
         try:
-            scene.note("heard", resource(scene, node).write(WRITE).version)
+            scene.note("heard", resource(scene, node).write(WRITE))
         except LockError as error:
             scene.note(type(error).__name__)
 
@@ -53,13 +53,13 @@ def test_the_request_says_who_writes_under_which_tenure():
     """A request is data: sender, verb, body and the number to which effects are joined."""
     seen = []
 
-    def handle(request: Request) -> Effect:
+    def handle(request: Request) -> Reply:
         seen.append(request)
         return DONE
 
     call(FaultPlan(), service=ResourceService(handle))
     assert [(each.client, each.service, each.verb, each.number) for each in seen] == [("n1", "resource", "write", 7)]
-    assert seen[0].body == WRITE
+    assert seen[0].condition is WRITE
 
 
 def test_refusals_of_the_resource_reach_the_caller():
@@ -119,7 +119,7 @@ def test_service_filter_spares_the_others():
 def test_the_dead_do_not_reach_the_resource():
     """crash: a `finally` of a dead process sends nothing to the protected resource (S4)."""
     scene = Scene(FaultPlan.of(Crash(id="f", client="n1", at_ns=500 * MS)))
-    scene.world.add(RESOURCE.name, ResourceService(lambda _request: scene.note("applied")), decode=None)
+    scene.world.add(RESOURCE.name, ResourceService(lambda _request: scene.note("applied") or DONE), decode=None)
 
     def script(node, _store):
         try:

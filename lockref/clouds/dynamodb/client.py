@@ -180,7 +180,7 @@ class DynamoChannel:
         found = _as_kept(answer.get("Item") or answer.get("Attributes"))
         item = None if found is None else self._naming.as_kept(found)
         if request.verb == PUT:
-            item = json.loads(request.body)
+            item = json.loads(_written(request))
         elif request.verb == DELETE:
             item = None
         return Reply(Outcome.APPLIED, version_of(item), None if item is None else to_bytes(item), status=status)
@@ -210,12 +210,12 @@ class DynamoChannel:
             # Tells an item that is another from one that is absent, without a second request.
             how["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         if verb == PUT:
-            item = _as_sent(self._naming.as_sent(json.loads(request.body)))
+            item = _as_sent(self._naming.as_sent(json.loads(_written(request))))
             return self._made.put_item(TableName=self._table, Item=item, **how, **expressions.names_and_values())
         if verb == DELETE:
             return self._made.delete_item(TableName=self._table, Key=key, **how, **expressions.names_and_values())
         assert verb == UPDATE, f"a table knows no {verb!r}"
-        how["UpdateExpression"] = expressions.update(changes_of(request.body))
+        how["UpdateExpression"] = expressions.update(changes_of(_written(request)))
         return self._made.update_item(
             TableName=self._table, Key=key, ReturnValues="ALL_NEW", **how, **expressions.names_and_values()
         )
@@ -328,6 +328,12 @@ def require_table(address: StoreAddress, request_timeout_ns: int, may_create: bo
         channel.require_table()
     finally:
         channel.close()
+
+
+def _written(request: Request) -> bytes:
+    """The bytes of a put or an update."""
+    assert request.body is not None, f"{request.verb} of {request.key} writes nothing"
+    return request.body
 
 
 def _as_kept(item: Mapping[str, Any] | None) -> Item | None:

@@ -24,10 +24,9 @@ from typing import Any
 
 from lockref.delta.record import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, number_in, version_in, words_in
-from lockref.dynamodb.table import KEY, VERSION, Attribute, Clause, absent, equals, exists, number, text
+from lockref.dynamodb.table import KEY, VERSION, Attribute, Clause, ItemReply, absent, equals, exists, number, text
 from lockref.errors import CorruptRecord, LockError, LockNotAcquirable, LockNotHeld, quote
 from lockref.grammar import decimal
-from lockref.ports import Reply
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.words import Outcome
@@ -159,7 +158,7 @@ class Crate(RowLock):
         self.held, self.data, self.took_over = version, data, False
         return True
 
-    def _require_unthrottled(self, reply: Reply) -> None:
+    def _require_unthrottled(self, reply: ItemReply) -> None:
         """Raise AnotherAttempt if the request was throttled: to the caller this is as if the attempt had timed out."""
         if reply.outcome is Outcome.THROTTLED:
             raise AnotherAttempt(f"locking {self.key}: {reply.reason}")

@@ -20,10 +20,9 @@ from typing import Any, Final
 from lockref.delta.record import DURATION, OWNER, RELEASED
 from lockref.dynamodb.shipped.crate import RELEASED_MARK
 from lockref.dynamodb.shipped.row_lock import AnotherAttempt, RowLock, version_in, words_in
-from lockref.dynamodb.table import KEY, VERSION, Clause, Item, absent, equals, exists, text
+from lockref.dynamodb.table import KEY, VERSION, Clause, Item, ItemReply, absent, equals, exists, text
 from lockref.errors import CorruptRecord, LockError, LockNotHeld
 from lockref.grammar import decimal
-from lockref.ports import Reply
 from lockref.provider import LockContext, LockView
 from lockref.runtime import NS_PER_MS, NS_PER_S, Event
 from lockref.strict_json import NotJson, read_object
@@ -103,7 +102,7 @@ class JavaClient(RowLock):
                 raise AnotherAttempt(f"locking {self.key}: timed out")
             self.runtime.sleep(self.poll_ns)
 
-    def _readable(self, reply: Reply) -> dict[str, Any] | None:
+    def _readable(self, reply: ItemReply) -> dict[str, Any] | None:
         """The row of an answer. Raises CorruptRecord for one without lease, owner or version, on which Java fails."""
         self.require_answer(reply)
         if reply.body is None:
@@ -176,6 +175,6 @@ class JavaClient(RowLock):
             self._ended.set()
 
 
-def _is_passed_over(reply: Reply) -> bool:
+def _is_passed_over(reply: ItemReply) -> bool:
     """True for what an attempt logs and looks again after: no answer at all, or too many requests."""
     return reply.outcome is Outcome.THROTTLED or (reply.outcome is Outcome.AMBIGUOUS and reply.status is None)

@@ -11,11 +11,10 @@ from typing import Any, ClassVar, Self
 
 from lockref.delta.record import DURATION, whole_seconds
 from lockref.dynamodb import item
-from lockref.dynamodb.table import TABLE, VERSION, TableClient, value_in
+from lockref.dynamodb.table import TABLE, VERSION, ItemReply, TableClient, value_in
 from lockref.errors import CorruptRecord, LockError, LockNotHeld, OutcomeUnknown, StoreRejected, quote
 from lockref.grammar import decimal
 from lockref.locks.values import LeaseTerms
-from lockref.ports import Reply
 from lockref.provider import Grant, LockContext, LockSettings
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import Version
@@ -146,14 +145,14 @@ class RowLock(ABC):
             )
         return found
 
-    def is_applied(self, reply: Reply) -> bool:
+    def is_applied(self, reply: ItemReply) -> bool:
         """Did a conditional write take effect? False if its condition failed. Raises LockError for any other answer."""
         if reply.outcome is Outcome.PRECONDITION_FAILED:
             return False
         self.require_answer(reply)
         return True
 
-    def require_answer(self, reply: Reply) -> None:
+    def require_answer(self, reply: ItemReply) -> None:
         """Raise StoreRejected or OutcomeUnknown unless the request took effect.
 
         The originals hand every error of the SDK to their caller, and do not ask what it means for the row (B6).

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
-from lockref.coordination.port import Failure, SessionState, is_failure
+from lockref.coordination.port import Failure, NamesReply, SessionState, is_failure
 from lockref.coordination.session import Session
 from lockref.errors import LockLost, StoreRejected
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, Runtime
 from lockref.words import Outcome
+
+A = TypeVar("A", Reply, NamesReply)
 
 RETRY_PAUSE_NS: Final = 50 * NS_PER_MS
 """Before a request that nobody answered is sent again."""
@@ -27,7 +29,7 @@ class Asking:
         self._session = session
         self._runtime = runtime
 
-    def answered(self, ask: Callable[[], Reply]) -> Reply:
+    def answered(self, ask: Callable[[], A]) -> A:
         """Send the request until a server answers."""
         while True:
             reply = ask()
@@ -35,14 +37,14 @@ class Asking:
                 return reply
             self.pause(reply)
 
-    def settled(self, reply: Reply) -> Reply:
-        """The answer to one request; "no such znode" is an answer. Raises Interrupted if no answer came."""
+    def require(self, reply: Reply | NamesReply) -> None:
+        """Raise Interrupted unless this answers the request; "no such znode" is an answer."""
         if reply.outcome is Outcome.APPLIED or reply.missing:
-            return reply
+            return
         self.pause(reply)
         raise Interrupted
 
-    def pause(self, reply: Reply) -> None:
+    def pause(self, reply: Reply | NamesReply) -> None:
         """Before asking again."""
         if self._session.state is SessionState.LOST or is_failure(reply, Failure.SESSION_EXPIRED):
             raise LockLost("the controller's session has ended", reason="session ended")

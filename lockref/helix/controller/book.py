@@ -7,6 +7,7 @@ there since. So a leader that has read the book once knows its content from its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from lockref.coordination.port import Operation, Stat, change, create, delete
 from lockref.coordination.session import Session
@@ -56,7 +57,7 @@ class Book:
         """A znode and all below it, parents first."""
         paths = [root]
         for path in paths:  # Grows while it is walked.
-            reply = self._asking.answered(lambda path=path: self._session.children(path))  # type: ignore[misc]
+            reply = self._asking.answered(partial(self._session.children, path))
             paths += [f"{path}/{name}" for name in reply.body or ()]
         return paths
 
@@ -70,7 +71,7 @@ class Book:
         self.refresh()
         for name in self._is_there:
             path = self._paths.grants_of(name)
-            reply = self._asking.answered(lambda path=path: self._session.get(path))  # type: ignore[misc]
+            reply = self._asking.answered(partial(self._session.get, path))
             try:
                 pages[name] = Page.from_record(ZNRecord.from_json(reply.body or b"", path))
             except ConfigError as error:

@@ -103,7 +103,7 @@ class Controller:
         self._asking = Asking(session, runtime)
         cabinet = Cabinet(runtime, settings.rebalancer_limit_ns)
         self._reader = ClusterReader(
-            Looking(session, self._asking.settled),
+            Looking(session, self._asking.require),
             self._paths,
             semantics=settings.semantics,
             rebalancer=lambda named: cabinet.of(settings.rebalancer or named),
@@ -404,7 +404,7 @@ class Controller:
                     Alarm(AlarmKind.UNREADABLE, f"{path} has no live receiver and cannot be removed: {reply.reason}")
                 )
                 continue
-            self._asking.settled(reply)
+            self._asking.require(reply)
         return alarms
 
     def _show(self, decision: Decision) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from lockref.coordination.port import CHILDREN, EXISTS, GET, Failure, Stat, WatchEvent, is_failure
+from lockref.coordination.port import EXISTS, GET, Failure, NamesReply, Stat, WatchEvent, is_failure
 from lockref.coordination.session import Event, ReadRequest, Session
 from lockref.errors import ConfigError
 from lockref.helix.records.zn_record import ZNRecord
@@ -31,13 +31,13 @@ class _Known(NamedTuple):
 class Looking:
     """Looks at znodes under one session after the other, and watches them.
 
-    settled: given each answer; returns it if it is one, and raises where the pass must begin again. A body that this
-    client may not read is an answer, too: see `record`.
+    require: given each answer; raises where it is none, and the pass must begin again. A body that this client may not
+    read is an answer, too: see `record`.
     """
 
-    def __init__(self, session: Session, settled: Callable[[Reply], Reply]) -> None:
+    def __init__(self, session: Session, require: Callable[[Reply | NamesReply], None]) -> None:
         self._session = session
-        self._settled = settled
+        self._require = require
         self.forget()
 
     def forget(self) -> None:
@@ -64,8 +64,10 @@ class Looking:
 
     def lists(self, paths: Sequence[str]) -> list[list[str] | None]:
         """The names below each of these; None where there is no such znode."""
-        replies = self._session.read_all([ReadRequest(CHILDREN, path) for path in paths])
-        return [None if reply.body is None else list(reply.body) for reply in map(self._settled, replies)]
+        replies = self._session.children_of_all(paths)
+        for reply in replies:
+            self._require(reply)
+        return [reply.body for reply in replies]
 
     def names(self, path: str) -> list[str]:
         """The names below it; none where there is no such znode."""
@@ -74,8 +76,7 @@ class Looking:
 
     def bodies(self, paths: Sequence[str]) -> list[Reply]:
         """Bodies that are read this once, and not watched."""
-        replies = self._session.read_all([ReadRequest(GET, path, is_watching=False) for path in paths])
-        return [reply if _is_forbidden(reply) else self._settled(reply) for reply in replies]
+        return self._read([ReadRequest(GET, path, is_watching=False) for path in paths])
 
     def looks(self, paths: Iterable[str]) -> list[Reply]:
         """Bodies and versions; `missing` where there is none. What is known is only asked for its version."""
@@ -100,11 +101,14 @@ class Looking:
         return found
 
     def _asked(self, reads: Sequence[ReadRequest]) -> dict[str, Reply]:
+        return {read.path: reply for read, reply in zip(reads, self._read(reads), strict=True)}
+
+    def _read(self, reads: Sequence[ReadRequest]) -> list[Reply]:
         replies = self._session.read_all(reads)
-        return {
-            read.path: reply if _is_forbidden(reply) else self._settled(reply)
-            for read, reply in zip(reads, replies, strict=True)
-        }
+        for reply in replies:
+            if not _is_forbidden(reply):
+                self._require(reply)
+        return replies
 
     def record(self, path: str, reply: Reply) -> ZNRecord:
         """The record that the reply holds.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lockref.coordination.port import Failure, SessionState, is_failure
+from lockref.coordination.port import Failure, NamesReply, SessionState, is_failure
 from lockref.coordination.session import Session
 from lockref.errors import BackendUnavailable, LockLost, StoreRejected
 from lockref.helix.participant.holdings import Holdings
@@ -46,7 +46,7 @@ class Patience:
                 return reply
             self.pause(reply)
 
-    def pause(self, reply: Reply) -> None:
+    def pause(self, reply: Reply | NamesReply) -> None:
         """Before asking again. Raises LockLost if the session is over, StoreRejected if asking is of no use."""
         if self.is_leaving:
             raise LockLost(f"instance {self._instance!r} leaves", reason="left")
@@ -65,7 +65,7 @@ class Patience:
         while True:
             reply = self._session.children(path, is_watching=is_watching)
             if reply.outcome is Outcome.APPLIED:
-                return list(reply.body or ())
+                return reply.body or []
             self.pause(reply)
 
     def require_session(self, message: Message) -> None:

@@ -34,6 +34,7 @@ def record_landing(recorder: Recorder, request: Request, reply: Reply, at_ns: in
     """
     entry = parse_entry_key(request.key) if request.verb == PUT and reply.outcome is Outcome.APPLIED else None
     if entry is not None:
+        assert request.body is not None, "what is put has a body"
         commit = parse_commit(request.body)
         assert commit is not None, "every entry of this workload is one of its commits"
         _record(recorder, *entry, commit, at_ns, request.client)

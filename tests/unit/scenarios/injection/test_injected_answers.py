@@ -13,7 +13,7 @@ from lockref.clouds.gcs import facts as gcs
 from lockref.clouds.gcs.answers import error_word
 from lockref.clouds.s3 import facts as s3
 from lockref.clouds.statuses import classify, error_code, outcome_of
-from lockref.ports import Request
+from lockref.ports import Reply, Request
 from lockref.words import Op, Outcome
 from scenarios.injection.answers import refusal, reply_of
 from scenarios.injection.http_messages import Answer
@@ -68,7 +68,7 @@ def test_what_may_be_drawn_after_an_applied_write_leaves_it_open_everywhere():
 @pytest.mark.parametrize("status", [None, *STATUSES])
 def test_a_protected_resource_is_refused_like_any_service(status):
     """A 502 or 504 of the resource was "it did not land"; a 409 another outcome than on a real server."""
-    told = ResourceService(lambda _request: None).refuse(WRITE, (status, "injected"))
+    told = ResourceService(lambda _request: Reply(Outcome.APPLIED, version="0")).refuse(WRITE, (status, "injected"))
     assert (told.outcome, told) == (outcome_of(status), refused(WRITE, (status, "injected")))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -60,6 +61,14 @@ def test_the_log_takes_each_number_once() -> None:
     assert log.apply(write("0")).outcome is Outcome.APPLIED
     late = log.apply(write("0"))
     assert (late.outcome, late.version) == (Outcome.PRECONDITION_FAILED, "1")
+
+
+def test_a_write_keeps_its_parts_on_the_way_to_another_process() -> None:
+    """A worker sends its writes through a pipe. As a string alone a write would arrive without its token."""
+    sent = Write("n1", "main", 7, 2, "41", 3, "a")
+    arrived = pickle.loads(pickle.dumps(sent))
+    assert arrived == "41"
+    assert [getattr(arrived, part) for part in Write.__slots__] == [getattr(sent, part) for part in Write.__slots__]
 
 
 class ScriptedLock:
