@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from lockref.delta.lease import DeltaLease, Place
 from lockref.delta.options import LeaseOptions
 from lockref.dynamodb import item
 from lockref.dynamodb.rows import Marks, Rows
-from lockref.dynamodb.table import TABLE
+from lockref.dynamodb.table import TABLE, TableClient
 from lockref.locks.notices import LossCallback
 from lockref.provider import LockContext, LockListener
 from lockref.runtime import Runtime
@@ -28,7 +28,7 @@ class DynamoLock(DeltaLease):
 
     def __init__(
         self,
-        table: Any,
+        table: TableClient,
         key: str,
         options: LeaseOptions,
         *,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from lockref.dynamodb.table import (
     KEY,
@@ -55,7 +55,7 @@ class TableStore:
         check_key(key)
         reply = self._table.get(key)
         body = None if reply.body is None else item_body(reply.body)
-        version = cast("Version", reply.version)
+        version = None if reply.version is None else Version(reply.version)
         return ReadReply(outcome=reply.outcome, body=body, version=version, status=reply.status, reason=reply.reason)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
@@ -84,7 +84,9 @@ class TableStore:
 
 def _written(reply: ItemReply) -> WriteReply:
     """A table that removes nothing says so by success; so does a store."""
-    version = cast("Version", reply.version) if reply.outcome is Outcome.APPLIED else None
+    version = None
+    if reply.outcome is Outcome.APPLIED and reply.version is not None:
+        version = Version(reply.version)
     return WriteReply(
         outcome=reply.outcome, version=version, missing=reply.missing, status=reply.status, reason=reply.reason
     )

@@ -124,7 +124,7 @@ class Echo:
 
     def send(self, request: Request, _timeout_ns: int) -> Reply:
         self.applied += 1
-        return Reply(Outcome.APPLIED, body=request.client)
+        return Reply(Outcome.APPLIED, version=request.client)
 
     def close(self) -> None:
         """Nothing."""
