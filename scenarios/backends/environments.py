@@ -1,8 +1,8 @@
-"""The environments of servers' and peers' programs: one for each, built once.
+"""The environments of servers, and of other programs in Python: one for each, built once.
 
 Their pins collide with each other and with ours, so none of them is in
-our own environment. What goes in is listed with digests in `locks/` (see
-`tests.evidence.relock`), and an environment is named after that list. A build that was cut
+our own environment. What goes in is listed with digests, for servers in `locks/`
+(`tests.evidence.relock` writes the lists), and an environment is named after its list. A build that was cut
 short has no completion marker and is made anew; a file lock lets the workers of
 a parallel test run wait for one build.
 """
@@ -24,7 +24,7 @@ from typing import Final
 
 from lockref.errors import BackendUnavailable
 from scenarios.backends.node import find_node, lay_out
-from scenarios.backends.pins import Backend, Named, Native, NodeNative, Packages
+from scenarios.backends.pins import LISTS, Backend, Named, Native, NodeNative, Packages
 
 INSTALL_TIMEOUT_S: Final = 600
 _PROBE_TIMEOUT_S: Final = 20
@@ -137,8 +137,8 @@ def ensure_environment(program: Named, packages: Packages | NodeNative, interpre
 
 def lock_file(program: Named, packages: Packages | NodeNative) -> Path:
     """The list of packages, with digests, that an environment gets."""
-    kind = "json" if isinstance(packages, NodeNative) else "txt"
-    return Path(__file__).parent / "locks" / f"{program.name}-{packages.version}.{kind}"
+    folder, kind = (LISTS, "json") if isinstance(packages, NodeNative) else (packages.listed_in, "txt")
+    return folder / f"{program.name}-{packages.version}.{kind}"
 
 
 def _folder(program: Named, packages: Packages | NodeNative, interpreter: Interpreter) -> Path:

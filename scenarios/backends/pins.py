@@ -28,6 +28,10 @@ from lockref.clouds.uri import CLOUDS
 LOOPBACK: Final = "127.0.0.1"
 
 
+LISTS: Final = Path(__file__).with_name("locks")
+"""What is in the environment of each server, with digests."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """A command line, with what its environment adds to ours."""
@@ -49,12 +53,14 @@ class Packages:
 
     requirements: exact versions, in the form that pip takes.
     python_min: the oldest Python that runs it. python_max: the newest that its published builds are for.
+    listed_in: the folder of the list of all that is installed, with digests.
     """
 
     version: str
     requirements: tuple[str, ...]
     python_min: tuple[int, int]
     python_max: tuple[int, int] = (3, 99)
+    listed_in: Path = LISTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Write down, with digests, every package that the environment of a server or a peer gets.
+"""Write down, with digests, every package that the environment of a server or an original gets.
 
 Run `python -m tests.evidence.relock` after a change to the pins. A server's
 own version is not enough: more than one published version has stopped starting
@@ -24,7 +24,7 @@ _TIMEOUT_S = 300
 
 
 def relock(program: Named, packages: Packages, *, uv: str) -> None:
-    """Resolve the requirements of one server or peer anew.
+    """Resolve the requirements of one server or original anew.
 
     Errors: BackendUnavailable with uv's own words if they do not resolve.
     """

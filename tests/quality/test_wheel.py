@@ -127,7 +127,7 @@ def wheel_holds(path: Path) -> bool:
 def test_the_code_reads_no_file_beside_its_packages():
     """docs/ and tests/ are not installed, so no room reads a file of theirs."""
     found = list(files_named_in_code())
-    assert {path.name for _, path in found} >= {"catalogue", "waker.py", "backends"}
+    assert {path.name for _, path in found} >= {"catalogue", "waker.py", "locks"}
     missing = [(place, path) for place, path in found if not path.exists()]
     outside = [(place, path) for place, path in found if not wheel_holds(path)]
     assert (missing, outside) == ([], [])

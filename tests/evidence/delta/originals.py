@@ -15,6 +15,9 @@ from lockref.errors import BackendUnavailable, ConfigError, did_you_mean
 from scenarios.backends.environments import ensure_environment, find_python
 from scenarios.backends.pins import Packages
 
+PACKAGE_LISTS: Final = Path(__file__).parents[1] / "package_lists"
+"""What is in the environment of each original, with digests."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
@@ -39,7 +42,11 @@ class Original:
 
 def _deltalake(version: str, role: str, *, beside: tuple[str, ...], python_max: tuple[int, int]) -> Original:
     packages = Packages(
-        version=version, requirements=(f"deltalake=={version}", *beside), python_min=(3, 11), python_max=python_max
+        version=version,
+        requirements=(f"deltalake=={version}", *beside),
+        python_min=(3, 11),
+        python_max=python_max,
+        listed_in=PACKAGE_LISTS,
     )
     return Original(name="deltalake", role=role, packages=packages)
 
@@ -56,7 +63,12 @@ ORIGINALS: Final[dict[str, Original]] = {
     "python_dynamodb_lock": Original(
         name="python-dynamodb-lock",
         role="a Python port of the Java client: its danger state (B15)",
-        packages=Packages(version="0.9.1", requirements=("python-dynamodb-lock==0.9.1",), python_min=(3, 11)),
+        packages=Packages(
+            version="0.9.1",
+            requirements=("python-dynamodb-lock==0.9.1",),
+            python_min=(3, 11),
+            listed_in=PACKAGE_LISTS,
+        ),
     ),
 }
 """Every original, by the name that commands take."""

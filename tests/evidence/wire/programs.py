@@ -20,7 +20,7 @@ from typing import Final
 from lockref.errors import BackendUnavailable
 from scenarios.backends.environments import backend_cache, one_at_a_time
 from scenarios.backends.pins import Packages
-from tests.evidence.delta.originals import Original
+from tests.evidence.delta.originals import PACKAGE_LISTS, Original
 
 FILES: Final = Path(__file__).with_name("files")
 BUILD_TIMEOUT_S: Final = 3600
@@ -29,18 +29,26 @@ BUILD_TIMEOUT_S: Final = 3600
 S3_LOCKS: Final = Original(
     name="s3-locks",
     role="a lease in one S3 object, of PyPI",
-    packages=Packages(version="0.1.0", requirements=("s3-locks==0.1.0", "boto3==1.44.5"), python_min=(3, 11)),
+    packages=Packages(
+        version="0.1.0",
+        requirements=("s3-locks==0.1.0", "boto3==1.44.5"),
+        python_min=(3, 11),
+        listed_in=PACKAGE_LISTS,
+    ),
 )
 GCSLOCK: Final = Original(
     name="gcslock",
     role="a lease in the metadata of one GCS object, of PyPI",
-    packages=Packages(version="0.0.6", requirements=("gcslock==0.0.6",), python_min=(3, 11)),
+    packages=Packages(version="0.0.6", requirements=("gcslock==0.0.6",), python_min=(3, 11), listed_in=PACKAGE_LISTS),
 )
 BUCKET_LOCKER: Final = Original(
     name="bucket-locker",
     role="a lock that is one GCS object, without a lease, of PyPI",
     packages=Packages(
-        version="1.0.8", requirements=("bucket-locker==1.0.8", "google-cloud-storage==3.17.1"), python_min=(3, 11)
+        version="1.0.8",
+        requirements=("bucket-locker==1.0.8", "google-cloud-storage==3.17.1"),
+        python_min=(3, 11),
+        listed_in=PACKAGE_LISTS,
     ),
 )
 ON_THE_WIRE: Final = (S3_LOCKS, GCSLOCK, BUCKET_LOCKER)

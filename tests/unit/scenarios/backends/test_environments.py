@@ -21,7 +21,9 @@ from scenarios.backends.environments import (
     is_built,
     lock_file,
 )
-from scenarios.backends.pins import BACKENDS, Backend, Image, Launch, Native, NodeNative
+from scenarios.backends.further import FURTHER
+from scenarios.backends.pins import BACKENDS, LISTS, Backend, Image, Launch, Native, NodeNative
+from scenarios.wire.plan import FAKETIME, FAKETIME_PACKAGES
 
 HERE = (sys.version_info[0], sys.version_info[1])
 
@@ -209,6 +211,13 @@ def test_every_pin_has_its_list_of_packages_with_digests():
             assert packages
             assert sum("--hash=sha256:" in line for line in lines) >= len(packages)
             assert not any("://" in line for line in lines)
+
+
+def test_each_list_that_is_installed_is_that_of_a_server():
+    """The lists of other people's locks are evidence, and stand in tests/."""
+    natives = [(server, native) for server in (*BACKENDS.values(), *FURTHER.values()) for native in server.natives]
+    used = {environments.lock_file(*each) for each in (*natives, (FAKETIME, FAKETIME_PACKAGES))}
+    assert {path for path in LISTS.iterdir() if path.is_file()} == used
 
 
 def test_every_package_of_npm_is_listed_with_a_digest_and_no_address():
