@@ -3,7 +3,7 @@
 One event is one row; one table may hold many runs. Simulated and real runs
 write the same columns, described in docs/history.md. Appending an event costs
 about a microsecond: text is replaced by small numbers on the way in, a row is
-eighteen integers in one flat array, and columns are built once at the end.
+eighteen integers packed into bytes, and columns are built once at the end.
 
 `Recorder` belongs to one run. `to_table` joins any number of recorders into
 one Arrow table; `digest` names a run's content, equal exactly when two runs
@@ -15,8 +15,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import struct
-import threading
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import TypedDict
@@ -180,56 +178,47 @@ REQUESTS_PER_PROCESS = 10**12
 
 
 class Recorder:
-    """Collects the events of one run. Safe to share between threads.
-
-    An append is one C call on one flat array, so two threads cannot interleave
-    inside a row; only a text seen for the first time takes a mutex.
+    """Collects the events of one run, in memory. For one thread at a time, as in a simulation, where a mutex for each
+    new text would take a hundredth of a run; threads of a real run share a `SpoolRecorder`.
 
     is_detailed: whoever writes events says in their `detail` what only a threshold asks for: how long a call would
         wait, how many bytes a written body has. Unasked, nobody says so, and the digests of runs do not depend on it.
     """
 
-    __slots__ = ("_append", "_codes", "_new_text", "_rows", "is_detailed", "texts")
+    __slots__ = ("_append", "_codes", "_rows", "is_detailed", "texts")
 
     def __init__(self) -> None:
-        self._rows = array("q")
-        self._append: Callable[[bytes], object] = self._rows.frombytes
+        # Rows of bytes, and not one array: to lengthen an array by a row takes five times as long, and copies it again
+        # and again.
+        self._rows: list[bytes] = []
+        self._append: Callable[[bytes], object] = self._rows.append
         self.texts: list[str] = [""]
         self._codes: dict[str, int] = {"": 0}
-        self._new_text = threading.Lock()
         self.is_detailed = False
 
     def __len__(self) -> int:
-        return len(self._rows) // len(ROW_COLUMNS)
+        return len(self._rows)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # What another process needs: a mutex cannot be pickled, rows and texts can.
-        return Recorder.of, (self._rows.tobytes(), self.texts)
+        return Recorder.of, (self._row_bytes(), self.texts)
 
     @classmethod
     def of(cls, rows: bytes, texts: list[str]) -> Recorder:
         """The recorder whose rows and texts these are."""
         recorder = cls()
-        recorder._append(rows)
+        recorder._rows += [rows[start : start + _ROW.size] for start in range(0, len(rows), _ROW.size)]
         recorder.texts[:] = texts
         recorder._codes.update({text: code for code, text in enumerate(texts)})
         return recorder
 
     def _number(self, text: str) -> None:
         """Give a number to a text that is seen for the first time."""
-        with self._new_text:
-            # Another thread may have met it meanwhile.
-            if text not in self._codes:
-                self._keep_text(text)
-                self.texts.append(text)
-                self._codes[text] = len(self.texts) - 1
-
-    def _keep_text(self, text: str) -> None:
-        """Called before a row can name `text`, by one thread at a time; for recorders that keep more than memory."""
+        self.texts.append(text)
+        self._codes[text] = len(self.texts) - 1
 
     def _make_room(self, row: bytes) -> None:
         """Called where `_append` raised ValueError; for recorders with files of limited length."""
-        raise AssertionError("an array in memory takes every row")
+        raise AssertionError("a list in memory takes every row")
 
     def event(
         self,
@@ -280,11 +269,15 @@ class Recorder:
 
     def matrix(self) -> np.ndarray:
         """The rows so far, one column per recorded field, text as codes into `texts`."""
-        return np.frombuffer(self._rows.tobytes(), dtype=np.int64).reshape(-1, len(ROW_COLUMNS))
+        return np.frombuffer(self._row_bytes(), dtype=np.int64).reshape(-1, len(ROW_COLUMNS))
+
+    def _row_bytes(self) -> bytes:
+        """The rows so far, one after the other."""
+        return b"".join(self._rows)
 
     def digest(self) -> str:
         """BLAKE2b of the events in order. Codes are given in order of first use, so they agree, too."""
-        digest = hashlib.blake2b(self.matrix().tobytes(), digest_size=16)
+        digest = hashlib.blake2b(self._row_bytes(), digest_size=16)
         digest.update("\x00".join(self.texts).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 

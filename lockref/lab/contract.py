@@ -20,11 +20,16 @@ from lockref.stores.arguments import is_text, quote
 _LONG_MAX = 2**63 - 1
 
 
+def _is_number(value: object) -> bool:
+    """True for what a column of whole numbers can hold, and for None."""
+    return value is None or (isinstance(value, int) and -_LONG_MAX <= value <= _LONG_MAX)
+
+
 def _complaint(what: str, owner: object, **numbers: object) -> str | None:
     if not is_text(owner):
         return f"{what}.owner is {quote(owner)}, expected Unicode text"
     for name, value in numbers.items():
-        if value is not None and not (isinstance(value, int) and -_LONG_MAX <= value <= _LONG_MAX):
+        if not _is_number(value):
             return f"{what}.{name} is {quote(value)}, expected a whole number of 64 bits or None"
     return None
 
@@ -56,7 +61,10 @@ def checked_grant(grant: object) -> Grant:
         raise ConfigError(
             f"the lock's grant is {quote(grant)} ({type(grant).__name__}), expected a lockref.Grant or None"
         )
-    complaint = _complaint("grant", grant.owner, token=grant.token)
+    complaint = None
+    # Checked first: to collect the numbers by their names takes longer than to look at them.
+    if not (is_text(grant.owner) and _is_number(grant.token)):
+        complaint = _complaint("grant", grant.owner, token=grant.token)
     if complaint is None and grant.version is not None and not is_text(grant.version):
         complaint = f"grant.version is {quote(grant.version)}, expected the version of a reply, or None"
     if complaint is not None:
@@ -103,10 +111,11 @@ class CheckedDecoder:
                 f"provider {self.name!r}: decode_record answered {quote(view)} ({type(view).__name__}), "
                 "expected a lockref.RecordView or None"
             )
-        if view is not None:
+        if view is not None and not (
+            is_text(view.owner) and _is_number(view.token) and _is_number(view.valid_until_ns)
+        ):
             complaint = _complaint("record", view.owner, token=view.token, valid_until_ns=view.valid_until_ns)
-            if complaint is not None:
-                raise ConfigError(f"provider {self.name!r}: decode_record answered a view whose {complaint}")
+            raise ConfigError(f"provider {self.name!r}: decode_record answered a view whose {complaint}")
         return _views_of(view)
 
 

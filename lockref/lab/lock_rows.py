@@ -17,8 +17,11 @@ from lockref.words import ABSENT, Op, detail
 _LONG_MAX: Final = 2**63 - 1
 _LONG_MIN: Final = -_LONG_MAX
 
-Row = tuple[str, Op, LockView | None]
-"""Lock, what becomes of it, and what the body says of it; None where it says nothing."""
+Row = tuple[str, Op, LockView | None, int, str, int, str]
+"""Lock, what becomes of it, and what the body says of it (None where it says nothing), also as `lock_columns`."""
+
+
+_NO_COLUMNS: Final = (ABSENT, "", ABSENT, "")
 
 
 def lock_columns(view: LockView | None) -> tuple[int, str, int, str]:
@@ -27,7 +30,7 @@ def lock_columns(view: LockView | None) -> tuple[int, str, int, str]:
     None, where there is no lock record, gives "no value" for each.
     """
     if view is None:
-        return ABSENT, "", ABSENT, ""
+        return _NO_COLUMNS
     token, valid_until_ns, duration_ns = view.token, view.valid_until_ns, view.duration_ns
     return (
         ABSENT if token is None else _held(token),
@@ -35,6 +38,10 @@ def lock_columns(view: LockView | None) -> tuple[int, str, int, str]:
         ABSENT if valid_until_ns is None else _held(valid_until_ns),
         "" if duration_ns is None else detail(duration_ns=_held(duration_ns)),
     )
+
+
+def _row(lock: str, op: Op, view: LockView | None) -> Row:
+    return (lock, op, view, *lock_columns(view))
 
 
 def sized(view: LockView | None, length: int, **others: str) -> str:
@@ -66,6 +73,10 @@ class LockRows:
         """By lock, what stands in an object that tells of several; nothing of other objects."""
         return self._present.get(key, {})
 
+    def is_only_lock(self, key: str, lock: str) -> bool:
+        """True if, as far as is known, the object tells of no lock but this one."""
+        return key not in self._present or self._present[key].keys() <= {lock}
+
     def rows(self, key: str, op: Op, views: Sequence[LockView], ops: Sequence[Op] = ()) -> Sequence[Row]:
         """The rows of a request for `key`, at least one.
 
@@ -73,20 +84,20 @@ class LockRows:
         """
         if key not in self._present:
             if not views:
-                return ((key, op, None),)
+                return ((key, op, None, *_NO_COLUMNS),)
             if len(views) == 1:
                 [view] = views
-                return ((view.lock or key, op, view),)
-        rows: list[Row] = [
-            (view.lock or key, its_op, view) for view, its_op in zip(views, ops or [op] * len(views), strict=True)
+                return ((view.lock or key, op, view, *lock_columns(view)),)
+        rows = [
+            _row(view.lock or key, its_op, view) for view, its_op in zip(views, ops or [op] * len(views), strict=True)
         ]
         if op is not Op.READ:
             left_out = self.known(key).keys() - {view.lock for view in views}
             if op is Op.DELETE:
-                rows += [(lock or key, op, None) for lock in sorted(left_out)]
+                rows += [_row(lock or key, op, None) for lock in sorted(left_out)]
             else:
-                rows += [(lock or key, Op.RELEASE, self._present[key][lock]) for lock in sorted(left_out)]
-        return rows or ((key, op, None),)
+                rows += [_row(lock or key, Op.RELEASE, self._present[key][lock]) for lock in sorted(left_out)]
+        return rows or (_row(key, op, None),)
 
     def rows_from_outside(self, key: str, op: Op, views: Sequence[LockView]) -> Sequence[Row]:
         """The rows of a change that no client of the lock made, at least one.
@@ -95,7 +106,7 @@ class LockRows:
         """
         known = self.known(key)
         if op is Op.WRITE and not views and known:
-            return [(lock or key, op, None) for lock in sorted(known)]
+            return [_row(lock or key, op, None) for lock in sorted(known)]
         return self.rows(key, op, views)
 
     def remember(self, key: str, views: Sequence[LockView]) -> None:

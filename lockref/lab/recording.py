@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lockref.history import Recorder, Stamp
-from lockref.lab.lock_rows import LockRows, lock_columns, sized
+from lockref.lab.lock_rows import LockRows, sized
 from lockref.ports import Channel, PortKind, PushChannel, Reply, Request, of_fields
 from lockref.provider import LockView, StateDecoder
 from lockref.runtime import Runtime
@@ -99,7 +99,10 @@ class OpenCalls:
         own = self._open.get((lock, task))
         if own is not None:
             return own
-        return _OP_RENEW if any(held == lock for held, _ in tuple(self._holders)) else looks
+        for held, _task in tuple(self._holders):
+            if held == lock:
+                return _OP_RENEW
+        return looks
 
 
 class Journal:
@@ -228,12 +231,12 @@ class RecordingChannel:
         ops: tuple[Op, ...] = ()
         only_lock = ""
         if op is _OP_WRITE and views:
-            if len(views) == 1 and self._lock_rows.known(key).keys() <= {views[0].lock}:
+            if len(views) == 1 and self._lock_rows.is_only_lock(key, views[0].lock):
                 only_lock = views[0].lock or key
                 op = self._classify(only_lock, views[0])
             else:
                 ops = self._classify_each(key, views)
-        rows = [(*row, *lock_columns(row[2])) for row in self._lock_rows.rows(key, op, views, ops)]
+        rows = self._lock_rows.rows(key, op, views, ops)
         length = len(body) if journal.is_detailed and body is not None else None
         serves = _OP_NONE
         for lock, its_op, view, token, owner, valid_until_ns, duration in rows:
@@ -290,8 +293,7 @@ class RecordingChannel:
         reply = send(of_fields(Request, fields), timeout_ns)
         outcome, version, found, _missing, _status, reason = reply
         content, views = ("", ()) if found is None else self._look(key, found)
-        for lock, its_op, view in self._lock_rows.rows(key, op, views):
-            token, owner, valid_until_ns, _ = lock_columns(view)
+        for lock, its_op, view, token, owner, valid_until_ns, _duration in self._lock_rows.rows(key, op, views):
             record(
                 _KIND_REPLIED, stamp(), client, lock, its_op, outcome, number, 0, "", version or "",
                 content, token, owner, valid_until_ns, reason,

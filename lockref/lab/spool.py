@@ -34,7 +34,6 @@ import sys
 import threading
 import weakref
 import zlib
-from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -70,6 +69,9 @@ _TEXT_BYTES_MAX: Final = 1 << 22
 class SpoolRecorder(Recorder):
     """A recorder whose events are in a spool's files. Safe to share between threads.
 
+    An append is one C call, so two threads cannot interleave inside a row; a text seen for the first time takes a
+    mutex, and so does a full file.
+
     A forked child inherits the mapping, but not the position in it: what a
     child records stays in the child's memory.
 
@@ -77,12 +79,13 @@ class SpoolRecorder(Recorder):
     """
 
     __slots__ = (
-        "__weakref__", "_file", "_file_rows", "_folder", "_full_rows", "_is_forked", "_part", "_text_bytes",
-        "_text_file",
+        "__weakref__", "_file", "_file_rows", "_folder", "_full_rows", "_is_forked", "_new_text", "_part",
+        "_text_bytes", "_text_file",
     )  # fmt: skip
 
     def __init__(self, folder: Path, part: int) -> None:
         super().__init__()
+        self._new_text = threading.Lock()
         self._folder = folder
         self._part = part
         self._is_forked = False
@@ -114,6 +117,9 @@ class SpoolRecorder(Recorder):
             return super().matrix()
         return _rows_of(self._folder, self._part)[: len(self)]
 
+    def _row_bytes(self) -> bytes:
+        return super()._row_bytes() if self._is_forked else self.matrix().tobytes()
+
     def _made(self, kind: str, number: int, size: int) -> mmap.mmap:
         path = self._folder / f"{self._part}.{number}.{kind}"
         with path.open("w+b", buffering=0) as file:
@@ -138,7 +144,15 @@ class SpoolRecorder(Recorder):
             self._append = _checked(self._file)
             self._append(row)
 
-    def _keep_text(self, text: str) -> None:
+    def _number(self, text: str) -> None:
+        with self._new_text:
+            # Another thread may have met it meanwhile.
+            if text not in self._codes:
+                self._keep(text)
+                super()._number(text)
+
+    def _keep(self, text: str) -> None:
+        """Write the text down, before a row can name it."""
         if self._is_forked:
             return
         line = _text_line(json.dumps(text).encode())
@@ -155,8 +169,8 @@ class SpoolRecorder(Recorder):
         # The mutex may be in the hands of a thread that the child does not have.
         self._new_text = threading.Lock()
         self._is_forked = True
-        self._rows = array("q")
-        self._append = self._rows.frombytes
+        self._rows = []
+        self._append = self._rows.append
 
 
 def _checked(file: mmap.mmap) -> Callable[[bytes], object]:
@@ -232,6 +246,9 @@ class _Part(Recorder):
 
     def matrix(self) -> np.ndarray:
         return self._whole
+
+    def _row_bytes(self) -> bytes:
+        return self._whole.tobytes()
 
 
 def _files(folder: Path, part: int, kind: str) -> list[Path]:

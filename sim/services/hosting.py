@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lockref.history import Recorder
-from lockref.lab.lock_rows import LockRows, lock_columns
+from lockref.lab.lock_rows import LockRows
 from lockref.lab.recording import content_id
 from lockref.ports import Reply, Request
 from lockref.provider import LockView, StateDecoder
@@ -125,10 +125,12 @@ class HostedService:
     def changed(self, op: Op, key: str, version: str = "", body: bytes | None = None) -> None:
         now = self._kernel.now_ns
         content, views = ("", ()) if body is None else self.look(key, body)
-        for lock, its_op, view in self._lock_rows.rows_from_outside(key, op, views):
+        for lock, its_op, _view, _token, owner, _until_ns, _duration in self._lock_rows.rows_from_outside(
+            key, op, views
+        ):
             self._recorder.event(
                 _KIND_APPLIED, (now, WALL_EPOCH_NS + now, now, self.name), OPERATOR, lock, its_op, _OUTCOME_APPLIED,
-                version=version, content=content, owner=view.owner if view else "",
+                version=version, content=content, owner=owner,
             )  # fmt: skip
         self._lock_rows.remember(key, views)
 
@@ -146,9 +148,9 @@ class HostedService:
         content, views = ("", ()) if body is None else self.look(key, body)
         now = self._kernel.now_ns
         stamp = (now, WALL_EPOCH_NS + now, now, self.name)
-        for lock, its_op, view in self._lock_rows.rows(key, op, views, ops):
-            token, owner, valid_until_ns, duration = lock_columns(view)
-            self._recorder.event(
+        record = self._recorder.event
+        for lock, its_op, _view, token, owner, valid_until_ns, duration in self._lock_rows.rows(key, op, views, ops):
+            record(
                 _KIND_APPLIED, stamp, client, lock, its_op, outcome, number, applications - 1, condition, version or "",
                 content, token, owner, valid_until_ns, duration,
             )  # fmt: skip

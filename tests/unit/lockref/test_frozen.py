@@ -56,6 +56,18 @@ def test_it_cannot_be_changed():
     assert pair.first == 1
 
 
+def test_a_subclass_keeps_its_class_and_its_own_layout():
+    class Triple(Pair):
+        """It has a dictionary, which the slots' class has not."""
+
+    triple = Triple(1, "c")
+    assert (type(triple), triple.first, triple.second) == (Triple, 1, "c")
+    with pytest.raises(FrozenInstanceError):
+        triple.first = 2
+    with pytest.raises(ValueError, match="negative"):
+        Triple(-1)
+
+
 def test_it_is_copied_pickled_compared_and_printed_as_before():
     pair = Pair(1, "c")
     assert replace(pair, second="b") == Pair(1)

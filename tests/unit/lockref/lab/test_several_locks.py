@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 
 from lockref.history import Recorder, to_table
-from lockref.lab.lock_rows import LockRows, lock_columns
+from lockref.lab.lock_rows import LockRows, Row, lock_columns
 from lockref.lab.recording import Journal, recorded_store
 from lockref.provider import LockView
 from lockref.runtime import WallNs
@@ -101,14 +102,20 @@ def test_a_lock_that_a_body_leaves_out_is_given_back() -> None:
     assert rig.sent()[-2:] == [(4, "a", "acquire"), (4, "b", "acquire")]
 
 
+def _told(rows: Sequence[Row]) -> list[tuple[str, Op, LockView | None]]:
+    """The rows without their columns, which follow from the view alone."""
+    assert all(tuple(columns) == lock_columns(view) for _lock, _op, view, *columns in rows)
+    return [(lock, op, view) for lock, op, view, *_columns in rows]
+
+
 def test_an_object_of_one_lock_has_its_key_for_a_name() -> None:
     """Unless the view says another, and whatever the object held before."""
     rows = LockRows()
     view = LockView(owner="x")
-    assert list(rows.rows(KEY, Op.WRITE, ())) == [(KEY, Op.WRITE, None)]
-    assert list(rows.rows(KEY, Op.RENEW, (view,))) == [(KEY, Op.RENEW, view)]
+    assert _told(rows.rows(KEY, Op.WRITE, ())) == [(KEY, Op.WRITE, None)]
+    assert _told(rows.rows(KEY, Op.RENEW, (view,))) == [(KEY, Op.RENEW, view)]
     named = LockView(owner="x", lock="a")
-    assert list(rows.rows(KEY, Op.RENEW, (named,))) == [("a", Op.RENEW, named)]
+    assert _told(rows.rows(KEY, Op.RENEW, (named,))) == [("a", Op.RENEW, named)]
 
 
 def test_what_a_view_leaves_open_has_no_value() -> None:
@@ -122,23 +129,23 @@ def test_what_a_body_leaves_out() -> None:
     """Left out by a write: released, as it stood there; by a deletion: deleted; a read says nothing. Sorted by name."""
     rows, views = LockRows(), [LockView(owner=owner, lock=lock) for lock, owner in (("c", "z"), ("a", "x"), ("b", "y"))]
     rows.remember(KEY, views)
-    assert list(rows.rows(KEY, Op.WRITE, views[:1])) == [
+    assert _told(rows.rows(KEY, Op.WRITE, views[:1])) == [
         ("c", Op.WRITE, views[0]), ("a", Op.RELEASE, views[1]), ("b", Op.RELEASE, views[2]),
     ]  # fmt: skip
-    assert list(rows.rows(KEY, Op.DELETE, ())) == [(lock, Op.DELETE, None) for lock in "abc"]
-    assert list(rows.rows(KEY, Op.READ, views[:1])) == [("c", Op.READ, views[0])]
+    assert _told(rows.rows(KEY, Op.DELETE, ())) == [(lock, Op.DELETE, None) for lock in "abc"]
+    assert _told(rows.rows(KEY, Op.READ, views[:1])) == [("c", Op.READ, views[0])]
     rows.remember(KEY, ())
-    assert list(rows.rows(KEY, Op.WRITE, ())) == [(KEY, Op.WRITE, None)], "a request leaves one row at least"
+    assert _told(rows.rows(KEY, Op.WRITE, ())) == [(KEY, Op.WRITE, None)], "a request leaves one row at least"
 
 
 def test_who_writes_over_the_records_gives_no_lock_back() -> None:
     """E25, H17: an operator's bytes release nothing; a request that leaves a lock out releases it."""
     rows, views = LockRows(), [LockView(owner="x", lock="a"), LockView(owner="y", lock="b")]
     rows.remember(KEY, views)
-    assert list(rows.rows_from_outside(KEY, Op.WRITE, ())) == [("a", Op.WRITE, None), ("b", Op.WRITE, None)]
-    assert list(rows.rows_from_outside(KEY, Op.DELETE, ())) == [("a", Op.DELETE, None), ("b", Op.DELETE, None)]
+    assert _told(rows.rows_from_outside(KEY, Op.WRITE, ())) == [("a", Op.WRITE, None), ("b", Op.WRITE, None)]
+    assert _told(rows.rows_from_outside(KEY, Op.DELETE, ())) == [("a", Op.DELETE, None), ("b", Op.DELETE, None)]
     assert list(rows.rows_from_outside(KEY, Op.WRITE, views[:1])) == list(rows.rows(KEY, Op.WRITE, views[:1]))
-    assert list(rows.rows_from_outside("other", Op.WRITE, ())) == [("other", Op.WRITE, None)]
+    assert _told(rows.rows_from_outside("other", Op.WRITE, ())) == [("other", Op.WRITE, None)]
 
 
 def test_a_lock_without_a_name_has_the_objects_even_among_others() -> None:
