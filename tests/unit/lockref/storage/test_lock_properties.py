@@ -16,10 +16,11 @@ BASE = {"hoodie.base.path": "s3a://lake/orders"}
 _HUDI = "org.apache.hudi"
 
 
-def opened(**properties: object) -> None:
-    """Open and close; nothing listens at the address, and nothing is asked."""
+def opened(**properties: object) -> tuple[str, int]:
+    """Open and close; nothing listens at the address, and nothing is asked. Returns its object and renew interval."""
     lock = open_lock({**BASE, **properties}, endpoint="http://127.0.0.1:9", region="us-east-1", allows_unsafe=True)
     lock.close()
+    return lock.cell.key, lock.terms.renew_interval_ns
 
 
 @pytest.mark.parametrize(
@@ -133,8 +134,9 @@ def test_what_is_unknown_malformed_or_contradicts_is_refused(given: dict[str, ob
     ],
 )
 def test_writers_that_lock_in_storage_are_joined(given: dict[str, object]) -> None:
-    """Whole configurations of writers, and what an earlier provider left in them."""
-    opened(**given)
+    """Whole configurations of writers, and what an earlier provider left in them: one object, and their interval."""
+    interval_s = int(str(given.get("hoodie.write.lock.storage.renew.interval.secs", 30)))
+    assert opened(**given) == ("orders/.hoodie/.locks/table_lock.json", interval_s * NS_PER_S)
 
 
 @pytest.mark.parametrize(("wait_ms", "is_told"), [("1500", True), ("299999", True), ("300000", False), (None, False)])

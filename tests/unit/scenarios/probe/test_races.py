@@ -306,19 +306,22 @@ def test_a_process_that_falls_silent_ends_the_races(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("words", [[], [(True, [])]], ids=["before it is ready", "while it waits for the word"])
 def test_a_racing_process_ends_in_silence_once_nobody_asks(
-    monkeypatch: pytest.MonkeyPatch, words: list[object]
+    monkeypatch: pytest.MonkeyPatch, words: list[object], capfd: pytest.CaptureFixture[str]
 ) -> None:
     """After Ctrl-C the probe ends its racing processes; a stack trace of theirs would hide what it has to say."""
     monkeypatch.setattr(spread, "end_with_parent", lambda: None)
+    raced: list[object] = []
     here, there = multiprocessing.Pipe()
     for word in words:
         here.send(word)
     if words:
-        monkeypatch.setattr(spread.local, "race", lambda _calls: here.close() or [])
+        monkeypatch.setattr(spread.local, "race", lambda calls: raced.append(calls) or here.close() or [])
         here.send("go")
     else:
         here.close()
     spread._racer(parse_store_uri("memory:racing"), there)
+    assert raced == [[] for _ in words], "it came as far as it was asked to"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_callers_signals_stay_as_they_were() -> None:

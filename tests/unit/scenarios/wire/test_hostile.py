@@ -160,25 +160,40 @@ PIECES = [
 ]
 
 
+BEGINNINGS = (
+    b"",
+    b"PUT /b/x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n",
+    b"PUT /b/x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
+    b"GET /b/x HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"POST /upload/storage/v1/b/b/o?uploadType=media&name=x HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}",
+)
+
+
 @pytest.mark.parametrize(
     "dialect", [dialect_of("s3", "b"), dialect_of("gs", "b"), dialect_of("az", "b")], ids=["s3", "gcs", "azure"]
 )
 def test_whatever_comes_the_reader_goes_on(dialect):
-    """Two thousand connections of shuffled parts of messages: no error, and no part that is taken for ever."""
-    runtime = ThreadRuntime()
-    tap = Tap(
-        "n1",
-        WireRecorder(
-            Recorder(), dialect, load_decoder("auto"), protects=("state/*",), runtime=runtime, clock_offsets_ns={}
-        ),
+    """Two thousand connections of shuffled parts of messages: no error, and no part that is taken for ever.
+
+    Four of five begin as a request does, because shuffled parts alone seldom come as far as the end of a head.
+    """
+    events = Recorder()
+    recorder = WireRecorder(
+        events, dialect, load_decoder("auto"), protects=("state/*",), runtime=ThreadRuntime(), clock_offsets_ns={}
     )
+    tap = Tap("n1", recorder)
     chance = random.Random(7)
     for number in range(2000):
         tap.opened(number, 1)
+        tap.forwarded(number, Direction.REQUEST, BEGINNINGS[number % len(BEGINNINGS)], 1)
+        tap.forwarded(number, Direction.REPLY, chance.choice((b"", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n")), 1)
         for at_ns in range(2, 8):
             direction = Direction.REQUEST if at_ns % 2 == 0 or chance.random() < 0.5 else Direction.REPLY
             tap.forwarded(number, direction, b"".join(chance.choices(PIECES, k=4)), at_ns)
         tap.closed(number, 9)
+    assert recorder.failure is None
+    assert tap.unreadable, "some of it is nonsense"
+    assert len(events) > 3 * 2000 // len(BEGINNINGS), "some of it is answered, beside the requests that are whole"
 
 
 @pytest.mark.parametrize(
