@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Generic, Protocol
 
 from lockref.locks.cell import Cell
+from lockref.locks.notices import Notices
 from lockref.locks.values import Attempt, R
 from lockref.runtime import Runtime
 
@@ -35,11 +36,10 @@ class Undoing(Protocol[R]):
 
 
 class Background(Generic[R]):
-    """Undoes the orphans of one `Cleanup`. name: of its task."""
+    """Undoes the orphans of one `Cleanup`, which each call names. name: of its task."""
 
-    def __init__(self, cleanup: Undoing[R], name: str) -> None:
-        self._cleanup = cleanup
-        self._notices = cleanup.cell.notices
+    def __init__(self, notices: Notices, name: str) -> None:
+        self._notices = notices
         self._name = name
         # Rises whenever a call takes the cleaning over: the task of an older epoch ends.
         self._epoch = 0
@@ -48,32 +48,32 @@ class Background(Generic[R]):
         """The present task, if any, ends before its next attempt."""
         self._epoch += 1
 
-    def start(self, orphans: list[Attempt[R]]) -> None:
+    def start(self, cleanup: Undoing[R], orphans: list[Attempt[R]]) -> None:
         """Undo them in a new task, which takes the place of the present one; nothing if all have lapsed."""
-        if not self._cleanup.unlapsed(orphans):
+        if not orphans or not cleanup.unlapsed(orphans):
             return
         self._epoch += 1
         epoch = self._epoch
         self._notices.left_behind(len(orphans))
         try:
-            self._cleanup.runtime.spawn(lambda: self._clean_up(epoch, orphans), name=self._name)
+            cleanup.runtime.spawn(lambda: self._clean_up(cleanup, epoch, orphans), name=self._name)
         except (RuntimeError, MemoryError):
             # No thread to be had: once, here. If that fails, the next call or `close` tries again.
-            self._try_to_undo(orphans)
+            self._try_to_undo(cleanup, orphans)
 
-    def finish(self) -> None:
+    def finish(self, cleanup: Undoing[R]) -> None:
         """Try once now; what is left then is undone in a task."""
-        orphans = self._cleanup.unlapsed(self._cleanup.orphans)
+        orphans = cleanup.unlapsed(cleanup.orphans)
         if not orphans:
             return
         is_undone = False
         try:
-            is_undone = self._try_to_undo(orphans)
+            is_undone = self._try_to_undo(cleanup, orphans)
         finally:
             if not is_undone:
-                self.start(orphans)
+                self.start(cleanup, orphans)
 
-    def _clean_up(self, epoch: int, orphans: list[Attempt[R]]) -> None:
+    def _clean_up(self, cleanup: Undoing[R], epoch: int, orphans: list[Attempt[R]]) -> None:
         """Remove the orphans: until all are gone, until all have lapsed, or until a new call takes over the task.
 
         It goes on after `close`: a caller who closes a lock does not wait for a store that does not answer.
@@ -81,28 +81,28 @@ class Background(Generic[R]):
         failures = 0
         is_over = False
         try:
-            while epoch == self._epoch and self._cleanup.unlapsed(orphans):
-                if self._try_to_undo(orphans):
+            while epoch == self._epoch and cleanup.unlapsed(orphans):
+                if self._try_to_undo(cleanup, orphans):
                     is_over = True
                     return
                 failures += 1
-                self._cleanup.runtime.sleep(self._cleanup.cell.backoff_ns(failures))
+                cleanup.runtime.sleep(cleanup.cell.backoff_ns(failures))
             if epoch == self._epoch:
                 self._notices.not_undone()
             is_over = True
         finally:
             if not is_over and epoch == self._epoch:
                 # Somebody has killed this task; what it was for is still to be done.
-                self.start(orphans)
+                self.start(cleanup, orphans)
 
-    def _try_to_undo(self, orphans: list[Attempt[R]]) -> bool:
+    def _try_to_undo(self, cleanup: Undoing[R], orphans: list[Attempt[R]]) -> bool:
         """One attempt. An error of the store is logged, and the attempt repeated; only the end of the task stops it."""
         try:
-            is_undone = self._cleanup.undo(orphans)
+            is_undone = cleanup.undo(orphans)
         except Exception as error:  # noqa: BLE001 - in a task without a caller; logged, repeated, bounded by the lease
             self._notices.cleanup_failed(error)
             return False
         if is_undone:
-            self._cleanup.settle(orphans)
+            cleanup.settle(orphans)
             self._notices.undone()
         return is_undone

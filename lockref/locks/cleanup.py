@@ -25,7 +25,7 @@ class Cleanup(Generic[R]):
         self.cell, self.terms, self.runtime = cell, terms, cell.runtime
         self.orphans: list[Attempt[R]] = []
         self._mutex = self.runtime.mutex()
-        self.background = Background(self, name)
+        self.background: Background[R] = Background(cell.notices, name)
 
     def release(self, tenure: Tenure[R]) -> tuple[Ending, Stored[R] | None]:
         """H7: write the released record until its fate is known. Also returns it, where it stands in the store now."""
@@ -89,7 +89,7 @@ class Cleanup(Generic[R]):
 
     def start(self) -> None:
         """H6: undo the orphans of now in the background, so that the caller's time is kept (L5)."""
-        self.background.start(list(self.orphans))
+        self.background.start(self, list(self.orphans))
 
     def undo(self, orphans: list[Attempt[R]]) -> bool:
         """Release an orphan that landed; overwrite what one could still land on, so that it meets a 412 (H6, E30)."""

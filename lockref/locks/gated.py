@@ -150,7 +150,7 @@ class GatedClient(Generic[R]):
                     pass  # It was lost before: told already.
             else:
                 tenure.lose("the lock was closed by another task")
-        self.client.cleanup.background.finish()
+        self.client.cleanup.background.finish(self.client.cleanup)
 
     def exit_hook(self, close: Callable[[], None]) -> None:
         """For the end of the process: a grant still in use is marked lost and left to lapse (H14, U16)."""

@@ -142,6 +142,7 @@ class _Laboratory:
         self.request_timeout_ns = 0
         # Clients with the process they live in, so that `_observe` can leave out those whose process has crashed.
         self.clients: list[tuple[Client, Process]] = []
+        self._running: list[ClientProcess] = []
         for name in scenario.client_names:
             self._populate(world.node(name))
         for name, declared_node in mixture.nodes.items():
@@ -185,6 +186,7 @@ class _Laboratory:
         running = ClientProcess(
             self._surroundings(node, ports), self.scenario, spec, profile, on_fork=fork if spec.is_fork_safe else None
         )
+        self._running.append(running)
         self.clients += [(client, process) for client in running.clients]
         if now_ns := self.world.kernel.now_ns:
             profile = replace(profile, last_start_ns=max(0, profile.last_start_ns - now_ns))
@@ -306,6 +308,13 @@ class _Laboratory:
             if not task.is_clients and task.is_alive()
         )
 
+    def let_go(self) -> None:
+        """After the run: what refers to each other is free at once, not only when the garbage is collected."""
+        for running in self._running:
+            running.clients.clear()
+        self._running.clear()
+        self.clients.clear()
+
     def _observe(self, believer: Client) -> None:
         """A client has come to believe: ask all others.
 
@@ -378,6 +387,7 @@ def run_simulated(
         "fault_effects": fault_effects(world.fault_counts),
         "tasks_left": tasks_left if TASKS_LEFT in measures_of(scenario.thresholds) else None,
     }
+    laboratory.let_go()
     return RunOutcome(
         seed=seed,
         recorder=world.recorder,
