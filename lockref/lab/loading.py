@@ -34,6 +34,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -397,6 +398,12 @@ def _protocol(made: type, name: str, record_format: str | None) -> str | None:
     return protocol
 
 
+@lru_cache(maxsize=64)
+def _declares_grant(kind: type) -> bool:
+    """True for a class that has `grant`, or finds it itself. Remembered: each process of each run makes a lock."""
+    return any("grant" in vars(base) or "__getattr__" in vars(base) for base in kind.__mro__)
+
+
 @dataclass(frozen=True, slots=True)
 class _Made:
     """Makes locks of one class; a class of its own, so that a spec made in code can be pickled."""
@@ -406,10 +413,8 @@ class _Made:
     def __call__(self, context: LockContext) -> LockProvider:
         lock: LockProvider = _builder(self.made)(context)
         missing = [method for method in _METHODS if not callable(getattr(lock, method, None))]
-        # Looked up without running it: a property may be worth asking only later. On the class first, where it nearly
-        # always is, because a lock is made for every process of every run.
-        is_of_class = any("grant" in vars(base) or "__getattr__" in vars(base) for base in type(lock).__mro__)
-        if not is_of_class and inspect.getattr_static(lock, "grant", _ABSENT) is _ABSENT:
+        # Looked up without running it: a property may be worth asking only later.
+        if not _declares_grant(type(lock)) and inspect.getattr_static(lock, "grant", _ABSENT) is _ABSENT:
             missing.append("grant")
         if missing:
             raise ConfigError(

@@ -56,7 +56,18 @@ _PLAIN_RECORD = re.compile(
 
 # Not frozen: a frozen dataclass takes four times as long to make, and each request makes one. Nobody changes it.
 @dataclass(slots=True, unsafe_hash=True)
-class LockFile:
+class _Content:
+    """The fields of a `LockFile`."""
+
+    owner: str | None
+    valid_until_ms: int
+    expired: bool
+    nonce: str | None = None
+    fence: int | None = None
+    mark: int | None = None
+
+
+class LockFile(_Content):
     """The content of a lock object.
 
     owner: who wrote it last; Hudi accepts null.
@@ -67,22 +78,12 @@ class LockFile:
     mark: the number up to which tokens were reserved when this was written, see `fence.py`. Absent in Hudi's records.
     """
 
-    owner: str | None
-    valid_until_ms: int
-    expired: bool
-    nonce: str | None = None
-    fence: int | None = None
-    mark: int | None = None
+    __slots__ = ()
 
-    # The names by which a lease knows a record, whatever its format (`lockref.locks.values.Record`).
-
-    @property
-    def token(self) -> int | None:
-        return self.fence
-
-    @property
-    def is_released(self) -> bool:
-        return self.expired
+    # The names by which a lease knows a record, whatever its format (`lockref.locks.values.Record`). Two are second
+    # names of slots: a property would be a call, and a lease asks for them a hundred times in a few cycles.
+    token: int | None = vars(_Content)["fence"]
+    is_released: bool = vars(_Content)["expired"]
 
     @property
     def expiry_ns(self) -> int:
