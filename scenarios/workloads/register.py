@@ -6,6 +6,7 @@ is worth: the same pause that is harmless with a token is harm without one.
 
 from __future__ import annotations
 
+from lockref.ports import of_fields
 from lockref.words import Op, Outcome
 from scenarios.workloads.resource import Effect, Write
 
@@ -33,4 +34,4 @@ class FencedRegister:
                 return Effect(Outcome.PRECONDITION_FAILED, before, before)
             self.token_max = write.token
         self.writes += 1
-        return Effect(_OUTCOME_APPLIED, before, str(self.writes))
+        return of_fields(Effect, (_OUTCOME_APPLIED, before, str(self.writes)))

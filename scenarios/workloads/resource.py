@@ -10,8 +10,7 @@ application.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from lockref.errors import LockError, OutcomeUnknown
 from lockref.history import Recorder
@@ -66,12 +65,7 @@ class Write(str):
         return type(self), parts
 
 
-# An effect is made many times in every run. It is not frozen, because a frozen dataclass takes four times as long to
-# make; nobody changes one.
-
-
-@dataclass(slots=True)
-class Effect:
+class Effect(NamedTuple):
     """The effect of a write: applied or refused, the state it met and the state it made."""
 
     outcome: Outcome
@@ -111,14 +105,14 @@ class ResourceHost:
         assert request.verb == WRITE, f"a resource knows no {request.verb!r}"
         write = request.condition
         assert isinstance(write, Write), "a resource is asked for a Write"
-        effect = self._resource.apply(write)
+        outcome, if_version, version = self._resource.apply(write)
         tenure = ABSENT if write.tenure is None else write.tenure
         self._record(
             _KIND_EFFECT, (self._true_ns(), ABSENT, ABSENT, write.task), write.node, self._lock, self._resource.op,
-            effect.outcome, tenure, write.attempt, effect.if_version, effect.version, "",
+            outcome, tenure, write.attempt, if_version, version, "",
             ABSENT if write.token is None else write.token, write.owner,
         )  # fmt: skip
-        return of_fields(Reply, (_OUTCOME_APPLIED, effect.version, None, False, None, ""))
+        return of_fields(Reply, (_OUTCOME_APPLIED, version, None, False, None, ""))
 
 
 class ProtectedResource(Protocol):
