@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lockref.claims import NO_LEASE
-from lockref.words import ABSENT, Outcome
+from lockref.words import ABSENT, Op, Outcome
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, rate_allowance
@@ -27,6 +27,7 @@ from reports.checks.facts.segments import is_first, renumber
 from reports.checks.facts.sources.grants import DELETED, FREED, LIVE, RELEASED
 from reports.checks.facts.taken_anew import entered_row
 from reports.checks.facts.waits import Waits, allowances_ns, waited_text, witness_wait
+from reports.checks.promised import Departures
 from reports.checks.rulings import HOLED, Ruling, Violations
 
 
@@ -223,6 +224,12 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
         waited = gaps.until_ns - np.maximum(gaps.written_ns, faults_end)
         hidden = known if clause != "L3" else bounds.has_handover[gaps.run] & readable
         found = _long_waits(bounds, gaps, waits, since[clause], limit[clause], known & ~gaps.is_holed)
+        if clause == "L3":
+            found = {
+                gap: wait
+                for gap, wait in found.items()
+                if not _could_not_see(case, bounds, gaps, waits, gap, int(since[clause][gap]), wait)
+            }
         rulings[clause] = Ruling(
             _accused(case, bounds, gaps, waits, clause, since[clause], limit[clause], found),
             undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED)],
@@ -283,6 +290,33 @@ def _longest_waits(
                 longest, waited = first + int(np.argmax(spans)), int(spans.max())
         if longest >= 0 and waited > limit[gap]:
             yield gap, int(order[longest]), waited
+
+
+def _could_not_see(
+    case: Case, bounds: Bounds, gaps: _Gaps, waits: Waits, gap: int, since_ns: int, found: tuple[int, int, int]
+) -> bool:
+    """True if a clock beyond the promise hid a release from a waiter, who was granted the lock in time after seeing it.
+
+    Only a clock shows a waiter that a stamp has passed. A release by stamp is promised to be one on every clock within
+    β. So where a clock departs from that, the waiter's bound counts from when the stamp had passed on the waiter's own
+    clock, and β more, which a careful waiter adds. A record that says "released" needs no clock, and neither does L3.
+    """
+    events, changes, grants = case.events, case.truth.changes, case.truth.grants
+    wait, waited_ns, bound_ns = found
+    grant, call = int(gaps.grant[gap]), int(waits.last_call[wait])
+    if grant < 0 or call < 0 or changes.state[grants.end[grant]] != RELEASED:
+        return False
+    row, call_row = int(changes.row[grants.end[grant]]), int(case.operations.call_row[call])
+    stamp_ns, wall_ns = int(events.integers("valid_until_ns")[row]), int(events.integers("wall_ns")[call_row])
+    if events.numbers("op")[row] == Op.RELEASE or ABSENT in (stamp_ns, wall_ns):
+        return False
+    # In a simulation, as in a real run, a row has true time and the client's own clock side by side.
+    ahead_ns, run = wall_ns - int(events.integers("at_ns")[call_row]), int(gaps.run[gap])
+    seen_ns = stamp_ns - ahead_ns + int(bounds.drift_ns[run])
+    late_ns = seen_ns - max(since_ns, int(waits.begin_ns[wait]))
+    if late_ns <= 0 or waited_ns - late_ns > bound_ns:
+        return False
+    return bool(Departures(case).before(run, "L3", int(gaps.until_ns[gap])))
 
 
 def _latest_so_far(over: Ints) -> tuple[Ints, Ints]:

@@ -111,6 +111,33 @@ def test_rate_errors_stretch_the_bounds():
     assert h.verdict("L3")["verdict"] == "held"
 
 
+@pytest.mark.parametrize(
+    ("bound_ns", "op", "next_at", "expected"),
+    [
+        (0, Op.RENEW, 110, "held"),
+        (0, Op.RENEW, 111, "violated"),
+        (20, Op.RENEW, 130, "held"),
+        (20, Op.RENEW, 131, "violated"),
+        (200, Op.RENEW, 60, "held"),
+        (200, Op.RENEW, 61, "violated"),
+        (0, Op.RELEASE, 61, "violated"),
+    ],
+)
+def test_a_stamp_that_a_wrong_clock_hides_is_a_release_once_it_is_seen(bound_ns, op, next_at, expected):
+    """L3: n1's clock is 150 ahead. What it gives back at 40 by a stamp of 90 is past for n2 from 90 on, and β later.
+
+    The correct lock was accused of that wait. Within the promise it would be, and a release in words needs no clock.
+    """
+    h = timed(drift_bound_ns=bound_ns)
+    h.wall_ahead["n1"] = 150
+    a = h.granted("n1", call=0, applied=1, returned=2, token=1)
+    request = h.call("n1", Op.RELEASE, 39)
+    h.write("n1", op, sent=40, owner=a.owner, token=a.token, valid_until=90)
+    h.returns("n1", Op.RELEASE, 42, request, Outcome.APPLIED)
+    h.granted("n2", call=30, applied=next_at, returned=next_at + 1, token=2)
+    assert h.verdict("L3")["verdict"] == expected
+
+
 def unread(released_at: int | None) -> History:
     """n1 is granted at 2 in a record without an owner; it gives back at `released_at`, or never."""
     h = timed()
