@@ -15,6 +15,7 @@ from lockref.clouds.answers import A_DELETE, A_READ, SOMETHING_ELSE, Meaning, Qu
 from lockref.words import Outcome
 
 READ: Final = "read"
+RESOURCE: Final = "read resource"
 PUT: Final = "put"
 DELETE: Final = "delete"
 LIST: Final = "list"
@@ -83,6 +84,7 @@ class Call:
         object must be absent. mode: the way to upload the body, one of the cloud's `modes`; "" for the usual one.
     upload: the id of an upload that was begun. parts: the versions of its parts. source: the key to copy from.
     source_match: the version that the source must have. version: names one of several kept versions of the object.
+    A `RESOURCE` describes the object, and holds none of its bytes.
     headers: further headers of a cloud's own.
     """
 
@@ -116,6 +118,8 @@ class Call:
         """The facts about the call on which the meaning of its answer depends."""
         if self.verb == READ:
             return replace(A_READ, is_conditional=self.match is not None or self.none_match is not None)
+        if self.verb == RESOURCE:
+            return replace(A_READ, is_about_metadata=True)
         if self.verb in (COPY, COMPLETE):
             return Question(kind=RequestKind.WRITE, has_status_inside=True)
         if self.verb == PUT:

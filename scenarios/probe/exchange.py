@@ -20,7 +20,7 @@ from typing import Final, cast
 from urllib.parse import urlsplit
 
 from lockref.clouds.bounded_exchange import BoundedSocket, bounded
-from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Unsigned
+from lockref.clouds.calls import READ, RESOURCE, Answer, Call, HttpReply, HttpRequest, Inexpressible, Unsigned
 from lockref.errors import ConfigError
 from lockref.grammar import decimal
 from lockref.runtime import NS_PER_S, ThreadRuntime
@@ -44,6 +44,8 @@ _BETWEEN_WORDS: Final = re.compile(r"[\s,;=&:]+")
 _SECRET_LENGTH_MIN: Final = 24
 """Signatures and tokens are longer; ids of accounts, names and dates are shorter."""
 _PIECE: Final = 12
+_SUCCESS: Final = 200
+_RESOURCE_TRIES_MAX: Final = 3
 _now_ns: Final = ThreadRuntime().monotonic_ns
 
 
@@ -132,7 +134,8 @@ class WireStore:
 
     connect_to: host and port to connect to instead of the dialect's, such as those of a fault proxy. The request stays
     the same, byte for byte. keeps_connections: False for a server that serves one connection at a time: it would wait
-    for the next request on an idle connection, and serve no other one.
+    for the next request on an idle connection, and serve no other one. reads_name_no_version: the versions of what was
+    read are those of the objects' resources. A lock reads in one request, so it has none.
     """
 
     is_wire = True
@@ -150,6 +153,7 @@ class WireStore:
         self._context = _trust() if self.is_encrypted else None
         self._idle: list[BoundedSocket] = []
         self.keeps_connections = True
+        self.reads_name_no_version = False
 
     def by(self, connect_to: tuple[str, int], *, timeout_ns: int = 0) -> WireStore:
         """The same store through another address, with connections of its own."""
@@ -163,7 +167,38 @@ class WireStore:
         return self._address
 
     def send(self, call: Call) -> Answer:
-        """Send one request; a failure of the network is an answer, too. Errors: only Inexpressible."""
+        """Send one request; a failure of the network is an answer, too. Errors: only Inexpressible.
+
+        A read that shows no version is asked again with the object's resource before and after it.
+        """
+        answer = self._sent(call)
+        is_plain = call.verb == READ and not call.condition and not call.version
+        if is_plain and answer.outcome is Outcome.AMBIGUOUS and answer.status == _SUCCESS:
+            return self._read_with_resource(call, answer)
+        return answer
+
+    def _read_with_resource(self, call: Call, shown: Answer) -> Answer:
+        """The read with the version that the resource tells; `shown` where there is none, or where it changes.
+
+        One more request would not do: an object that is replaced in between would have the version of other bytes.
+        """
+        about = Call(verb=RESOURCE, key=call.key)
+        for _ in range(_RESOURCE_TRIES_MAX):
+            try:
+                before = self._sent(about)
+            except Inexpressible:
+                return shown
+            if before.is_absent:
+                return before
+            if not before.is_applied:
+                return shown
+            found = self._sent(dataclasses.replace(call, version=before.version))
+            if found.is_applied and self._sent(about).version == before.version:
+                self.reads_name_no_version = True
+                return found
+        return shown
+
+    def _sent(self, call: Call) -> Answer:
         held = HeldRequest(self, call)
         with bounded(self.timeout_ns):
             held.send_most()

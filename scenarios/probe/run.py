@@ -17,6 +17,7 @@ from lockref.stores.probe.clauses import CLAUSES
 from lockref.words import Outcome
 from scenarios import interrupts
 from scenarios.probe.cleanup import LOST_AT_ONCE_NS, Residue, remove_all
+from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
 from scenarios.probe.opening import open_endpoint
 from scenarios.probe.questions.races import require_apart
@@ -33,6 +34,9 @@ SHOWN_WITHIN_NS: Final = 2 * NS_PER_S
 """A store that does not show its first write by then is taken for none."""
 REACH_TRIES: Final = 3
 _PAUSE_NS: Final = 50 * NS_PER_MS
+NO_VERSION_READ: Final = (
+    "reads name no version, so no lock can replace what it has read; the versions here are from the objects' resources"
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,6 +117,9 @@ def _ask_and_remove(
     except KeyboardInterrupt:
         done.ended, done.is_interrupted = "interrupted", True
     finally:
+        if any(isinstance(store, WireStore) and store.reads_name_no_version for store in session.stores):
+            # What else was found stays. A lock that replaces needs the version that it has read.
+            done.findings["C4"].note(done.findings["C4"].unanswered, NO_VERSION_READ)
         with interrupts.deferred():
             if session.has_sent:
                 progress(f"removing {session.prefix}")

@@ -180,7 +180,9 @@ def answer_to(place: Place, call: Call, reply: HttpReply) -> Answer:
     """The answer to a call of ours. A listing is told without the place's prefix."""
     # An upload needs nothing but the bucket: a condition that does not hold is answered with 412.
     question = A_CREATE if call.verb == PUT else call.question
-    found = read_answer(question, reply.status, reply.headers, reply.body)
+    # What was asked for by its generation has that one. Emulators leave out the header.
+    asked = {"x-goog-generation": call.version} if call.verb == READ and call.version else {}
+    found = read_answer(question, reply.status, asked | reply.headers, reply.body)
     entries: Entries = ()
     if call.verb in (LIST, VERSIONS, VERSIONING) and found.outcome is Outcome.APPLIED:
         told = json_object(reply.body)

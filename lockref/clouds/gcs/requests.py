@@ -30,6 +30,7 @@ from lockref.clouds.calls import (
     MEDIA,
     PUT,
     READ,
+    RESOURCE,
     VERSIONING,
     VERSIONS,
     Call,
@@ -85,7 +86,16 @@ def _parts(place: Place, call: Call) -> tuple[str, str, list[tuple[str, str]], d
     conditions, headers = _conditions(call), dict(call.headers)
     upload = f"/upload{bucket}/o"
     if call.verb == READ:
-        return "GET", f"/download{bucket}/o/{quote(name, safe='')}", [("alt", "media"), *conditions], headers, b""
+        named = [("generation", call.version)] if call.version else []
+        return (
+            "GET",
+            f"/download{bucket}/o/{quote(name, safe='')}",
+            [("alt", "media"), *named, *conditions],
+            headers,
+            b"",
+        )
+    if call.verb == RESOURCE:
+        return "GET", f"{bucket}/o/{quote(name, safe='')}", [], headers, b""
     if call.verb == PUT and call.mode == MEDIA:
         query = [("uploadType", "media"), ("name", name), *conditions]
         return "POST", upload, query, {"Content-Type": _BINARY, **headers}, call.body
