@@ -25,7 +25,7 @@ from lockref.clouds.calls import (
     Place,
 )
 from lockref.clouds.http_reply import XML, failed, http_reply, xml_error
-from lockref.clouds.s3.facts import AMAZON, BODILESS_404, MARKS, Dialect
+from lockref.clouds.s3.facts import AMAZON, BODILESS_404, Dialect
 from lockref.clouds.s3.requests import COMPLETION_VERB, COPY_VERB, DELETION_VERB, plain_etag
 from lockref.clouds.statuses import classify, error_code, reason_text
 from lockref.clouds.traffic import (
@@ -75,7 +75,7 @@ class Answers:
         version = headers.get("etag", "")
         if question.has_status_inside and (shown := _ETAG.search(body)):
             version = shown[1].decode("latin-1").replace("&quot;", '"')
-        return self.meaning_of(question, status, code=code, version=version, headers=headers)
+        return self.meaning_of(question, status, code=code, version=version, headers=headers, is_empty=not body)
 
     def meaning_of(
         self,
@@ -85,8 +85,12 @@ class Answers:
         code: str = "",
         version: str = "",
         headers: Mapping[str, str] = _NO_HEADERS,
+        is_empty: bool = False,
     ) -> Meaning:
-        """The meaning of an answer whose parts are known. code: `BODILESS_404` for a 404 that has no body."""
+        """The meaning of an answer whose parts are known.
+
+        code: `BODILESS_404` for a 404 that has no body. is_empty: the answer is known to have no body.
+        """
         if code == BODILESS_404 and question.kind is RequestKind.OTHER:
             code = ""
         row = classify(self.dialect.outcomes, status, code)
@@ -98,7 +102,9 @@ class Answers:
             version=version,
             service=self.dialect.title,
             # A 204 has no body, so it is no page.
-            has_mark=status == _NO_CONTENT or not MARKS.isdisjoint(headers),
+            has_mark=status == _NO_CONTENT
+            or not self.dialect.marks.isdisjoint(headers)
+            or (self.dialect.has_empty_removals and is_empty),
         )
 
     def error_inside(self, body: bytes) -> tuple[int, str] | None:

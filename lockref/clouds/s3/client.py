@@ -181,7 +181,10 @@ class S3Store:
     def _applied(self, question: Question, answer: Any, exchange: Exchange) -> Meaning:
         """The meaning of a success, with a reason that names the reply where a sign of S3 is missing."""
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
-        found = self._answers.meaning_of(question, status, version=answer.get("ETag") or "", headers=exchange.headers)
+        is_empty = exchange.headers.get("content-length") == "0"
+        found = self._answers.meaning_of(
+            question, status, version=answer.get("ETag") or "", headers=exchange.headers, is_empty=is_empty
+        )
         if found.outcome is Outcome.APPLIED:
             return found
         told = exchange.received if exchange.status else status

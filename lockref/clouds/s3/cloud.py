@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -26,7 +27,7 @@ def speaking(dialect: Dialect) -> Cloud:
         signer=on_use("lockref.clouds.s3.signing", "S3Signer"),
         protocol=(requests, answers),
         traffic=(requests, answers),
-        readable=facts.READABLE,
+        readable=replace(facts.READABLE, headers=facts.READABLE.headers | dialect.marks),
         refusal=answers.write_refusal,
         title=dialect.title,
         outcomes=dialect.outcomes,

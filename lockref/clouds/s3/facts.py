@@ -104,6 +104,8 @@ class Dialect:
         the first decides.
     status_of: the status for a code of its own inside the body of a 200, see `STATUS_OF`.
     refusal_codes: by status, the code of a refusal that a fault may send, see `REFUSAL_CODES`.
+    marks: headers of which its answer to a removal has one, where that is no 204. has_empty_removals: its answer to a
+    removal may be a success without a body and without such a header. A page of a proxy has a body.
     """
 
     scheme: str
@@ -112,6 +114,8 @@ class Dialect:
     outcomes: tuple[StatusRow, ...] = OUTCOMES
     status_of: Mapping[str, int] = field(default_factory=lambda: STATUS_OF)
     refusal_codes: Mapping[int, str] = field(default_factory=lambda: REFUSAL_CODES)
+    marks: frozenset[str] = MARKS
+    has_empty_removals: bool = False
 
     @property
     def form(self) -> str:

@@ -80,10 +80,12 @@ def strict() -> Iterator[Row]:
             scheme="s3+strict", asked=asked, title="200", answer=http(200, ("ETag", '"9a"')), outcome=_O.APPLIED,
             version='"9a"', condition='"5eb63bbb"',
         )  # fmt: skip
-    for status, headers, outcome in (
-        (204, (), _O.APPLIED), (200, (("x-amz-request-id", "1"),), _O.APPLIED), (200, (), _O.AMBIGUOUS),
+    page = b"<html>Log in</html>"
+    for status, headers, body, outcome in (
+        (204, (), b"", _O.APPLIED), (200, (("x-strict-id", "1"),), page, _O.APPLIED), (200, (), b"", _O.APPLIED),
+        (200, (("x-amz-request-id", "1"),), page, _O.AMBIGUOUS), (200, (), page, _O.AMBIGUOUS),
     ):  # fmt: skip
         yield Row(
-            scheme="s3+strict", asked=DELETE, title=f"{status} with {len(headers)} signs",
-            answer=http(status, *headers), outcome=outcome, condition='"5eb63bbb"',
+            scheme="s3+strict", asked=DELETE, title=f"{status} with {dict(headers)} and {len(body)} bytes",
+            answer=http(status, *headers, body=body), outcome=outcome, condition='"5eb63bbb"',
         )  # fmt: skip

@@ -1,4 +1,7 @@
-"""A made-up server that speaks S3: 409 where others say 412, a code for a full queue, no delete by version."""
+"""A made-up server that speaks S3: 409 where others say 412, a code for a full queue, no delete by version.
+
+It answers a removal with 200, and with a header of its own or with nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,5 +33,7 @@ STRICT: Final = speaking(
             *OUTCOMES,
         ),
         refusal_codes={**REFUSAL_CODES, 409: "InUse"},
+        marks=frozenset({"x-strict-id"}),
+        has_empty_removals=True,
     )
 )
