@@ -96,6 +96,18 @@ def test_a_heartbeat_that_outlives_its_tenure_starves_the_waiters():
     assert h.verdict("L1")["verdict"] == "violated"
 
 
+def test_a_holder_that_locked_again_has_not_given_up():
+    """L1: its unlock had failed; without tokens the next call of its process took the same grant, and renews it."""
+    h = timed()
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.released(a, call=3, returned=5, outcome=Outcome.AMBIGUOUS)
+    b = h.granted("n1", call=10, applied=11, returned=12, valid_for=100)
+    for at in range(50, 350, 50):
+        h.renewed(b, at=at)
+    h.fails("n2", call=0, returned=350)
+    assert h.verdict("L1")["verdict"] == "held"
+
+
 def test_a_lock_that_nobody_ever_gets_is_stuck():
     """L1: a free lock and a waiter, and no grant at all."""
     h = timed()
