@@ -78,10 +78,14 @@ _DATETIME_NOW = ("now", "utcnow", "today")
 
 
 class _Audit:
-    """The leaks of one block, as far as they are its own: what other threads of the process do is their business."""
+    """The leaks of one block, as far as they are its own: what other threads of the process do is their business.
+
+    is_over: the block has ended. A lock may have kept one of its doors.
+    """
 
     def __init__(self) -> None:
         self.first: DeterminismError | None = None
+        self.is_over = False
         self._owner = _thread.get_ident()
 
     def concerns_caller(self) -> bool:
@@ -119,11 +123,12 @@ def _is_exempt(frame: FrameType) -> bool:
 
 def _barred(audit: _Audit, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def barred(*args: Any, **kwargs: Any) -> Any:
-        called_from = sys._getframe().f_back  # noqa: SLF001 - the only way to name the caller's line
-        if called_from is None:
-            # No run is under way: the interpreter calls what a lock left with `atexit`, or a thread begins here.
+        here = sys._getframe()  # noqa: SLF001 - the only way to name the caller's line
+        if here.f_back is None and audit.is_over:
+            # The interpreter calls what a lock left with `atexit`.
             return original(*args, **kwargs)
-        frame = _caller(called_from)
+        # A thread may begin here, with no caller in Python. Within a run that is a leak like any other.
+        frame = here if here.f_back is None else _caller(here.f_back)
         if _is_exempt(frame) or not audit.concerns_caller():
             return original(*args, **kwargs)
         raise audit.leak(name, frame)
@@ -202,6 +207,7 @@ def real_world_forbidden(*, is_strict: bool = False) -> Iterator[None]:
             sys.setprofile(watch)
         yield
     finally:
+        audit.is_over = True
         if is_strict:
             sys.setprofile(watcher_before)
             threading.setprofile(None)

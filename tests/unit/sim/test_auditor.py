@@ -23,7 +23,7 @@ from time import monotonic as aliased_monotonic
 import pytest
 
 from lockref.errors import DeterminismError
-from sim.auditor import real_world_forbidden
+from sim.auditor import _Audit, _barred, real_world_forbidden
 from sim.kernel.kernel import Kernel
 
 OLD_EVENT = threading.Event()
@@ -156,7 +156,7 @@ def test_a_gated_thread_is_under_audit(monkeypatch):
 
 AT_EXIT = """
 import atexit, time
-from sim.auditor import real_world_forbidden
+from sim.auditor import _Audit, _barred, real_world_forbidden
 
 with real_world_forbidden():
     atexit.register(print, "before")
@@ -168,3 +168,23 @@ def test_the_interpreter_may_call_what_a_lock_leaves_at_exit():
     """The run is over, and no line of a lock makes the call."""
     done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "before\n", "")
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_call_without_a_caller_in_python_is_a_leak_within_a_run(
+    is_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was let through, since the interpreter calls what was left with `atexit` so: but only after the run."""
+    audit = _Audit()
+    audit.is_over = is_over
+    monkeypatch.setattr(audit, "concerns_caller", lambda: True)
+    monkeypatch.setattr(sys, "unraisablehook", lambda _unraisable: told.set())
+    told, calls = threading.Event(), []
+
+    def original() -> None:
+        calls.append(1)
+        told.set()
+
+    _thread.start_new_thread(_barred(audit, "time.time", original), ())
+    assert told.wait(10)
+    assert (bool(calls), audit.first is None) == (is_over, is_over)
