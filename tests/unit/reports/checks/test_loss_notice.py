@@ -342,3 +342,47 @@ def test_a_grant_that_somebody_replaced_is_lost_for_a_reason():
     h, _ = dropped()
     h.granted("n2", call=91, applied=92, returned=93, token=2)
     assert kinds(h) == []
+
+
+def test_a_renewal_whose_answer_denied_it_extends_no_belief():
+    """L4: it landed, and the holder heard 412. What it knows of is good until 101."""
+    h, a = story(end_ns=DUE)
+    h.write(
+        "n1", Op.RENEW, sent=48, replied=49, owner=a.owner, token=a.token, valid_until=148,
+        reply=Outcome.PRECONDITION_FAILED, task="heartbeat",
+    )  # fmt: skip
+    h.event(Kind.DISBELIEVED, 95, "n1", op=Op.GUARD, request=a.request)
+    assert kinds(h) == []
+
+
+def test_only_an_entry_in_doubt_is_a_cause():
+    """L4: the holder's own inner unlock ends nothing, also where it ended in doubt."""
+    h, a = dropped()
+    again = h.call("n1", Op.ACQUIRE, 50)
+    h.returns("n1", Op.ACQUIRE, 51, again, Outcome.APPLIED, owner=a.owner, token=a.token)
+    h.released(a, call=70, returned=71, outcome=Outcome.AMBIGUOUS)
+    assert "told without cause" in kinds(h)
+
+
+def test_an_entry_in_doubt_before_the_grant_is_no_cause():
+    """L4: what the process did not know then, it knows since its grant."""
+    h = History(run={**TIMING, "end_ns": DUE})
+    h.fails("n1", call=0, returned=1, outcome=Outcome.AMBIGUOUS)
+    a = h.granted("n1", call=2, applied=3, returned=4, valid_for=V)
+    h.believes(a, 4, 4, lost=40)
+    assert kinds(h) == ["told without cause"]
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(V // 4, ["told without cause"]), (V // 4 + 1, [])])
+def test_a_stamp_by_a_clock_far_from_ones_own_is_a_cause(ahead, expected):
+    """L4: the holder before gave the lock, and stamped the record by its own clock, which is V/4 off at most."""
+    h = History(run={**TIMING, "end_ns": DUE}, wall_ahead={"n1": ahead})
+    a = h.granted("n1", call=0, applied=1, returned=2, valid_for=V, token=1)
+    h.write("n2", Op.ACQUIRE, sent=20, owner=a.owner, token=a.token, valid_until=1 + ahead + V)
+    unlock = h.call("n1", Op.RELEASE, 40)
+    made = h.write("n1", Op.ACQUIRE, sent=41, owner="owner-n2", token=2, valid_until=41 + ahead + V)
+    h.returns("n1", Op.RELEASE, 50, unlock, Outcome.APPLIED)
+    waited = h.call("n2", Op.ACQUIRE, 10)
+    h.returns("n2", Op.ACQUIRE, 44, waited, Outcome.APPLIED, owner="owner-n2", token=2, version=made)
+    h.believes(Held("n2", "main", waited, "owner-n2", 2, made), 44, 50, lost=70)
+    assert kinds(h) == expected
