@@ -195,6 +195,10 @@ class Wire:
             box = self._mailboxes[service, process.node.name] = Mailbox(self._kernel, process)
         return box
 
+    def dissolve(self) -> None:
+        """Forget the processes; see `World.dissolve`."""
+        self._mailboxes.clear()
+
     def push(self, hosted: HostedService, node: str, message: object) -> None:
         """A message that answers no request leaves the service.
 

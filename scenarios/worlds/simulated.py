@@ -314,6 +314,7 @@ class _Laboratory:
             running.clients.clear()
         self._running.clear()
         self.clients.clear()
+        self.world.dissolve()
 
     def _observe(self, believer: Client) -> None:
         """A client has come to believe: ask all others.
@@ -387,8 +388,7 @@ def run_simulated(
         "fault_effects": fault_effects(world.fault_counts),
         "tasks_left": tasks_left if TASKS_LEFT in measures_of(scenario.thresholds) else None,
     }
-    laboratory.let_go()
-    return RunOutcome(
+    outcome = RunOutcome(
         seed=seed,
         recorder=world.recorder,
         run_row=row,
@@ -396,6 +396,8 @@ def run_simulated(
         deviations=tuple(world.deviations),
         fault_counts=world.fault_counts,
     )
+    laboratory.let_go()
+    return outcome
 
 
 def _run(

@@ -124,7 +124,13 @@ class Task:
                 raise
         finally:
             self.is_done = True
+            # What it did may know the whole world, which knows its tasks.
+            self.work = _nothing
             self.kernel.task_ended(self)
+
+
+def _nothing() -> None:
+    """The work of a task that has ended."""
 
 
 def _park_unstarted() -> None:

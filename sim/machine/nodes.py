@@ -328,6 +328,14 @@ class Node:
         if is_suicide:
             kernel.unwind(kernel.current)
 
+    def dissolve(self) -> None:
+        """Cut the circles that node, process and runtimes stand in; see `World.dissolve`."""
+        process = self.process
+        assert process.is_dead, "a process that runs needs its node"
+        del self.process, process.runtime, process.client_runtime, process.journal
+        self._work = None
+        self._awaiting.clear()
+
     def restart(self, work: Work | None = None, name: str = "main") -> Task:
         """Start a new process with a new identity; the old one is crashed if it still runs.
 
