@@ -50,24 +50,28 @@ class Arrival:
         self._listener = listener
         self._models: dict[str, StateModel] = {}
 
-    def _required(self, path: str, problem: str) -> bytes:
-        """The body of a znode that every cluster has.
+    def _cluster_config(self) -> bytes:
+        """The configuration of the cluster, which every cluster has.
 
         A server that lags may show the time before the cluster was made, so an absent znode is asked for again, as a
-        controller does. Raises ConfigError with `problem` if it is absent for as long as a session lives without a
-        word.
+        controller does. Raises ConfigError if it is absent for as long as a session lives without a word.
         """
-        until_ns = self._runtime.monotonic_ns() + self._session.timeout_ns
-        while (reply := self._patience.read(path)).missing:
-            if self._runtime.monotonic_ns() >= until_ns or not self._patience.may_go_on():
-                raise ConfigError(f"{problem}: {path} is not there")
+        until_ns: int | None = None
+        while (reply := self._patience.read(self._cluster_paths.config)).missing:
+            now_ns = self._runtime.monotonic_ns()
+            until_ns = now_ns + self._session.timeout_ns if until_ns is None else until_ns
+            if now_ns >= until_ns or not self._patience.may_go_on():
+                cluster, config = self._paths.cluster, self._cluster_paths.config
+                raise ConfigError(f"there is no cluster {cluster!r}: {config} is not there")
             self._patience.pause(reply)
         return reply.body or b""
 
     def _model(self, name: str) -> StateModel:
         path = self._cluster_paths.state_model(name)
-        body = self._required(path, f"the cluster {self._paths.cluster!r} has no state model {name!r}")
-        model = StateModel.from_record(ZNRecord.from_json(body, path))
+        reply = self._patience.read(path)
+        if reply.missing:
+            raise ConfigError(f"the cluster {self._paths.cluster!r} has no state model {name!r}: {path} is not there")
+        model = StateModel.from_record(ZNRecord.from_json(reply.body or b"", path))
         problems = model.problems()
         if problems:
             raise ConfigError(f"{path} holds no state model: {problems[0]}")
@@ -94,7 +98,7 @@ class Arrival:
         """Configure the instance if it is not, and the cluster lets instances do that. Raises ConfigError if not."""
         cluster, config = self._paths.cluster, self._cluster_paths.config
         while self._patience.read(self._paths.config).missing:
-            body = self._required(config, f"there is no cluster {cluster!r}")
+            body = self._cluster_config()
             if ZNRecord.from_json(body, config).simple.get(layout.AUTO_JOIN) != "true":
                 raise ConfigError(
                     f"instance {self._instance!r} is not configured in cluster {cluster!r}, and the cluster does not "

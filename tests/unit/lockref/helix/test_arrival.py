@@ -85,10 +85,3 @@ def test_a_cluster_that_stays_absent_is_none() -> None:
     with pytest.raises(ConfigError, match="there is no cluster 'c'"):
         found.require_configured()
     assert not session.is_configured
-
-
-def test_a_state_model_is_asked_for_again_too() -> None:
-    found, _, _ = arrival(0)
-    with pytest.raises(ConfigError, match="has no state model 'M'"):
-        found._model("M")
-    assert found._runtime.monotonic_ns() >= TIMEOUT_NS
