@@ -26,7 +26,7 @@ JSON: dict[str, tuple[int, str]] = {
     "lockref/clouds/dynamodb/client.py": (2, OWN),
     "lockref/dynamodb/rows.py": (2, OWN),
     "lockref/dynamodb/table.py": (5, "items that the table's channel has made from typed attributes"),
-    "lockref/coordination/session.py": (1, "names of children as the channel has put them together"),
+    "lockref/coordination/port.py": (2, "names of children and a session, as the channel has put them together"),
     "sim/services/table.py": (2, "states of the modelled table, which holds items alone (`_is_item`)"),
     "lockref/helix/shipped/stored_record.py": (2, "as Helix' own reader, whose leniency is what is modelled"),
     "lockref/storage/lockfile.py": (2, "as Hudi's own reader (Jackson): the first value, duplicate names seen"),
