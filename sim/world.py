@@ -180,8 +180,10 @@ class World:
         for node in self.nodes.values():
             node.dissolve()
         self.nodes.clear()
+        for hosted in self.services.values():
+            hosted.dissolve()
         self.services.clear()
-        self.kernel.tasks.clear()
+        self.kernel.dissolve()
         self.wire.dissolve()
 
     @property

@@ -528,6 +528,12 @@ class Kernel:
         self._queue.clear()
         self._ready.clear()
 
+    def dissolve(self) -> None:
+        """Forget the tasks, the root task with them, which knows its kernel. Nothing can be run any more."""
+        self.tasks.clear()
+        root = self._root
+        del root.kernel, root.resume
+
 
 def _is_live(step: _Step) -> bool:
     task = step[2]

@@ -113,6 +113,10 @@ class HostedService:
         bodies = ((key, self.service.past(key, 0).body) for key in self.service.present_keys())
         return [key for key, body in bodies if body is not None and self.look(key, body)[1]]
 
+    def dissolve(self) -> None:
+        """Forget the service, which knows its host as its context. Nothing can be asked any more."""
+        del self.service, self.apply, self.refuse
+
     # The service's context.
 
     @property

@@ -154,5 +154,13 @@ class LockProviderHeartbeatManager:
             if self.has_active_heartbeat():
                 self.stop_heartbeat(True)
             self._scheduler.shutdown()
-            if not self._threads.current().is_interrupted():
-                self._scheduler.await_termination(CLOSE_TIMEOUT_NS)
+            if self._threads.current().is_interrupted():
+                return
+            if self._scheduler.await_termination(CLOSE_TIMEOUT_NS):
+                # No run is under way, and none can begin. The provider need not wait for the collector to be freed.
+                self._renew = _nothing_to_renew
+
+
+def _nothing_to_renew() -> bool:
+    """The renewal of a closed heartbeat."""
+    return False

@@ -14,7 +14,7 @@ Source: Hudi 1.2.0 `LockManager`, `StorageBasedLockProvider`.
 from __future__ import annotations
 
 from lockref.errors import LockError, ReleaseFailed
-from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, hears_metrics
+from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, LockListener, hears_metrics
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.config import StorageLockConfig
 from lockref.storage.hudi.client import ObjectStoreLockClient
@@ -26,6 +26,30 @@ __all__ = ["HoodieLockException", "HudiLock", "LockState", "StorageBasedLockProv
 
 REQUEST_TIMEOUT_SHARE = 5
 """Hudi's S3 client gives a request a fifth of the validity, twice the default renew interval (D9)."""
+
+
+class _Belief:
+    """The writer's belief, and who hears of its loss.
+
+    Apart from the lock, which knows the threads: they know this and not the lock, so the lock is free as soon as nobody
+    uses it.
+    """
+
+    __slots__ = ("_listener", "is_granted")
+
+    def __init__(self, listener: LockListener) -> None:
+        self._listener = listener
+        self.is_granted = False
+
+    def begin(self) -> None:
+        self.is_granted = True
+
+    def end(self) -> None:
+        self.is_granted = False
+
+    def report_loss(self) -> None:
+        if self.is_granted:
+            self._listener(LockEvent(kind=LockEventKind.LOST, reason="interrupted by the heartbeat"))
 
 
 class HudiLock:
@@ -43,9 +67,9 @@ class HudiLock:
         self._runtime = context.runtime
         self._store = context.open_store(context.settings.validity_ns // REQUEST_TIMEOUT_SHARE)
         self._provider: StorageBasedLockProvider | None = None
-        self._threads = JavaThreads(context.runtime, on_interrupt=self._report_loss)
+        self._belief = _Belief(context.listener)
+        self._threads = JavaThreads(context.runtime, on_interrupt=self._belief.report_loss)
         self._thread: JavaThread | None = None
-        self._is_granted = False
         self._granted_at_ns = 0
 
     @property
@@ -65,7 +89,7 @@ class HudiLock:
         return Grant(owner=lock.data.owner or "", version=lock.version) if lock is not None else None
 
     def holds(self) -> bool:
-        return self._is_granted and not self.interrupted
+        return self._belief.is_granted and not self.interrupted
 
     def try_lock(self) -> bool:
         return self._attempt(None)
@@ -79,7 +103,7 @@ class HudiLock:
         self._thread = self._threads.current()
         if self._thread.clear_interrupt():
             # What was lost is not believed again because the flag is gone; only a new grant counts.
-            self._is_granted = False
+            self._belief.end()
         provider = self._provider or self._new_provider()
         started_ns = self._runtime.monotonic_ns()
         is_granted = False
@@ -92,7 +116,7 @@ class HudiLock:
                 self._metric("lock.acquire.failure")
         if is_granted:
             self._granted_at_ns = now_ns
-            self._is_granted = True
+            self._belief.begin()
             # Attempts count successes only, in Hudi, too.
             self._metric("lock.acquire.attempts")
             self._metric("lock.acquire.success")
@@ -119,7 +143,8 @@ class HudiLock:
         provider = self._provider
         if provider is None:
             return
-        was_granted, self._is_granted = self._is_granted, False
+        was_granted = self._belief.is_granted
+        self._belief.end()
         try:
             provider.unlock()
         except ReleaseFailed:
@@ -141,7 +166,7 @@ class HudiLock:
             self._provider.run_shutdown_hook()
 
     def close(self) -> None:
-        self._is_granted = False
+        self._belief.end()
         if self._provider is not None:
             self._drop()
 
@@ -149,10 +174,6 @@ class HudiLock:
         provider, self._provider = self._provider, None
         assert provider is not None, "only a provider in use is dropped"
         provider.close()
-
-    def _report_loss(self) -> None:
-        if self._is_granted:
-            self._context.listener(LockEvent(kind=LockEventKind.LOST, reason="interrupted by the heartbeat"))
 
     def _metric(self, name: str, value: float = 1.0) -> None:
         if hears_metrics(self._context.listener):

@@ -30,17 +30,22 @@ def ended_world() -> World:
 
 
 def test_nothing_of_a_dissolved_world_waits_for_the_collector():
-    """Its nodes, with their processes, tasks and work, are freed by the last reference."""
+    """Its kernel, its services and its nodes, with their processes, tasks and work, are freed by the last reference."""
     gc.collect()
     gc.disable()
     try:
         world = ended_world()
-        parts = [weakref.ref(world), weakref.ref(world.nodes["n1"])]
+        parts = [
+            weakref.ref(world),
+            weakref.ref(world.nodes["n1"]),
+            weakref.ref(world.kernel),
+            weakref.ref(world.services["store"].service),
+        ]
         digest = world.recorder.digest()
         world.dissolve()
         assert world.recorder.digest() == digest
         del world
-        assert [part() for part in parts] == [None, None]
+        assert [part() for part in parts] == [None] * 4
     finally:
         gc.enable()
 
