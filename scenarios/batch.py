@@ -21,15 +21,16 @@ from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.schema import Scenario
 from scenarios.executor import executor_for
-from scenarios.worlds.simulated import RunOutcome, run_simulated
+from scenarios.worlds.processes.cpu_watch import ticking
+from scenarios.worlds.simulated import RunOutcome, Shared, run_simulated
 from sim.auditor import real_world_forbidden
 
 CHUNK = 50
 """Seeds per piece of work: some tenths of a second, and a batch that is judged in one call."""
 
 
-RUNS_PER_COLLECTION = 5
-"""After so many runs their worlds are collected."""
+RUNS_PER_COLLECTION = 10
+"""After so many runs what their locks left is collected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,8 @@ def run_seeds(
     Errors: as `run_simulated`; DeterminismError if the lock reaches for real time, entropy or threads.
     """
     plan = draw_plan(scenario, draw_scenario(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
-    # Collected between runs only: worlds are full of cycles, and a finaliser
+    shared = Shared(scenario, spec, plan=plan)
+    # Collected between runs only: a lock may leave cycles, and a finaliser
     # in the middle of a run would be one more thing that no seed decides. Often
     # enough that the next worlds get memory which the processor still has at
     # hand. What was made meanwhile is all in the youngest generation; looking
@@ -82,8 +84,8 @@ def run_seeds(
         for part, is_strict in parts:
             # A lock that catches everything catches a Ctrl-C, too.
             interrupts.raise_if_heard()
-            with real_world_forbidden(is_strict=is_strict):
-                outcomes += [run_simulated(scenario, spec, seed, plan=plan, substrate=substrate) for seed in part]
+            with ticking(), real_world_forbidden(is_strict=is_strict):
+                outcomes += [run_simulated(scenario, spec, seed, shared=shared, substrate=substrate) for seed in part]
             gc.collect(0)
         return outcomes
     finally:

@@ -117,6 +117,14 @@ def rate_error_ppm(scenario: Scenario) -> int:
     return max(max(abs(rate.least), abs(rate.most)) for rate in rates)
 
 
+def is_drawn_alike(scenario: Scenario) -> bool:
+    """True if each seed draws the same numbers."""
+    lock = scenario.lock
+    quantities = [lock.validity, lock.renew_every, lock.poll_every, lock.drift_bound, scenario.duration]
+    quantities += [] if scenario.heal_at is None else [scenario.heal_at]
+    return all(quantity.is_constant for quantity in quantities)
+
+
 def draw_scenario(scenario: Scenario, seed: int) -> DrawnScenario:
     """Draw the numbers of one seed."""
     draw = Draws(seed)

@@ -25,7 +25,7 @@ from lockref.stores.client import OBJECT_STORE
 from lockref.stores.port import ObjectStore
 from reports.checks.thresholds.limits import TASKS_LEFT, measures_of
 from scenarios.definition.client_profile import ClientProfile
-from scenarios.definition.draw import DrawnScenario, draw_scenario, profile_of
+from scenarios.definition.draw import DrawnScenario, draw_scenario, is_drawn_alike, profile_of
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.mixture import Mixture, node_options
 from scenarios.definition.schema import DeclaredNode, Scenario
@@ -66,6 +66,7 @@ GRACE_NS = 90 * NS_PER_S
 """How much longer than its duration and faults a run may last. A call that hangs then shows as L5."""
 
 EVENTS_MAX = 2_000_000
+_BUDGET = Budget(events_max=EVENTS_MAX)
 
 
 def _tells_of_no_lock(_key: str, _body: bytes) -> tuple[LockView, ...]:
@@ -94,6 +95,50 @@ class RunOutcome:
         return str(self.run_row["digest"])
 
 
+class Shared:
+    """What the runs of one scenario and lock share: nothing of it depends on a seed, and no run changes it.
+
+    plan: None where each seed draws its own.
+    Raises ConfigError if a client's lock cannot live in a simulation.
+    """
+
+    __slots__ = ("_drawn", "_profiles", "_row", "_scenario", "mixture", "network", "plan")
+
+    def __init__(self, scenario: Scenario, provider: ProviderSpec, *, plan: FaultPlan | None) -> None:
+        self._scenario = scenario
+        self.mixture = Mixture(scenario, provider)
+        self.mixture.require_virtual_time()
+        network = scenario.network
+        self.network = NetworkModel(
+            latency_ns=(network.latency.least, network.latency.most),
+            loss=network.loss,
+            duplication=network.duplication,
+        )
+        self.plan = plan
+        self._drawn = draw_scenario(scenario, 0) if is_drawn_alike(scenario) else None
+        self._row: RunRow | None = None
+        self._profiles: dict[str, ClientProfile] = {}
+
+    def drawn(self, seed: int) -> DrawnScenario:
+        """The numbers of one seed."""
+        return draw_scenario(self._scenario, seed) if self._drawn is None else self._drawn
+
+    def profile(self, drawn: DrawnScenario, client: str) -> ClientProfile:
+        """One client's profile."""
+        profile = self._profiles.get(client) if drawn is self._drawn else None
+        if profile is None:
+            profile = self._profiles[client] = profile_of(self._scenario, drawn, client)
+        return profile
+
+    def run_row(self, drawn: DrawnScenario, lock: str) -> RunRow:
+        """The columns of the runs table that do not depend on what happens in the run. lock: its name."""
+        scenario, row = self._scenario, self._row
+        if row is None or drawn is not self._drawn:
+            row = drawn.run_row(scenario, self.mixture.under_test, clients=scenario.clients, lock=lock)
+            self._row = row
+        return row
+
+
 class _Ports:
     """The ports that one process opens.
 
@@ -117,10 +162,11 @@ class _Ports:
 class _Laboratory:
     """One world with a scenario's clients in it."""
 
-    def __init__(self, scenario: Scenario, drawn: DrawnScenario, mixture: Mixture, world: World) -> None:
+    def __init__(self, scenario: Scenario, drawn: DrawnScenario, shared: Shared, world: World) -> None:
         self.scenario = scenario
         self.drawn = drawn
-        self.mixture = mixture
+        self._shared = shared
+        self.mixture = mixture = shared.mixture
         self.world = world
         self.settings = drawn.lock_settings(scenario.lock, key=mixture.under_test.default_lock_key)
         rows = scenario.declared_for_work()
@@ -149,7 +195,7 @@ class _Laboratory:
             self._serve(world.node(name), declared_node)
 
     def _populate(self, node: Node) -> None:
-        profile = profile_of(self.scenario, self.drawn, node.name)
+        profile = self._shared.profile(self.drawn, node.name)
         node.start(lambda: self._run_process(node, profile))
 
     def _surroundings(self, node: Node, ports: _Ports) -> Surroundings:
@@ -334,6 +380,7 @@ def run_simulated(
     seed: int,
     *,
     plan: FaultPlan | None = None,
+    shared: Shared | None = None,
     schedule: Schedule | None = None,
     substrate: str = "greenlet",
     recorder: Recorder | None = None,
@@ -341,32 +388,28 @@ def run_simulated(
     """Run one seed.
 
     plan, schedule: in the place of what the seed draws, for replay and shrinking.
+    shared: of this scenario and this lock, where many seeds are run.
     Errors: ConfigError if the lock under test raises what is no LockError;
     BudgetExceeded never: a run that hits its budget is cut off and says so.
     """
     where = f"scenario {scenario.name}, seed {seed}"
-    mixture = Mixture(scenario, provider)
-    mixture.require_virtual_time()
-    drawn = draw_scenario(scenario, seed)
+    if shared is None:
+        shared = Shared(scenario, provider, plan=plan)
+    drawn = shared.drawn(seed)
     if plan is None:
-        plan = draw_plan(scenario, drawn, seed)
-    network = scenario.network
+        plan = draw_plan(scenario, drawn, seed) if shared.plan is None else shared.plan
     recorder = Recorder() if recorder is None else recorder
     recorder.is_detailed = scenario.needs_detail
     world = World(
         seed=seed,
         plan=plan,
-        network=NetworkModel(
-            latency_ns=(network.latency.least, network.latency.most),
-            loss=network.loss,
-            duplication=network.duplication,
-        ),
+        network=shared.network,
         schedule=RandomTies(stream(seed, "schedule")) if schedule is None else schedule,
         substrate=substrate,
-        budget=Budget(events_max=EVENTS_MAX),
+        budget=_BUDGET,
         recorder=recorder,
     )
-    laboratory = _Laboratory(scenario, drawn, mixture, world)
+    laboratory = _Laboratory(scenario, drawn, shared, world)
     try:
         horizon_ns = _horizon_ns(scenario, drawn, plan)
         is_cut_off, tasks_left = _run(laboratory, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
@@ -374,7 +417,7 @@ def run_simulated(
         if not world.is_closed:
             _close(world, provider, where)
     row: RunRow = {
-        **drawn.run_row(scenario, provider, clients=scenario.clients, lock=laboratory.settings.key),
+        **shared.run_row(drawn, laboratory.settings.key),
         "run": seed,
         "seed": seed,
         "world": "simulated",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading  # noqa: TID251 - asks which thread this is, and makes none
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -29,30 +30,63 @@ Look = Callable[[str], None]
 """Called with the place where the process is, as ` in FILE:LINE (NAME)`. It may raise, which interrupts the code."""
 
 
+_looks: list[Look] = []
+"""Those of the blocks that the main thread is in. The innermost is the last, and the only one that is called."""
+
+_ticking_thread: int | None = None
+"""The thread for which a timer runs, which is the main one; None while none runs."""
+
+
+def _tick(_number: int, frame: FrameType | None) -> None:
+    beat.beat()
+    if _looks:
+        look = _looks[-1]
+        look("" if frame is None else place_of(frame))
+
+
+@contextmanager
+def ticking() -> Iterator[None]:
+    """Let one timer run for all blocks of `looks_every_tick` inside.
+
+    To set timer and handler for each anew is a hundredth of what a short seed takes. Does nothing where no timer can be
+    set, and inside itself.
+    """
+    global _ticking_thread
+    if _ticking_thread is not None:
+        yield
+        return
+    try:
+        before = signal.signal(signal.SIGPROF, _tick)
+    except ValueError:
+        yield
+        return
+    timer = signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
+    _ticking_thread = threading.get_ident()
+    try:
+        yield
+    finally:
+        _ticking_thread = None
+        signal.setitimer(signal.ITIMER_PROF, *timer)
+        signal.signal(signal.SIGPROF, before)
+
+
 @contextmanager
 def looks_every_tick(look: Look) -> Iterator[bool]:
     """Call `look` every `TICK_S` of processor time, in this block. Yields False where that cannot be.
 
     Python runs handlers of signals in the main thread alone: code in another one can only be watched from outside. Each
-    look leaves a beat for that watcher (`beat`). A timer that ran before goes on afterwards: a file may be imported
-    within a simulation.
+    look leaves a beat for that watcher (`beat`). In a block inside another one the inner look alone is called: a file
+    may be imported within a simulation.
     """
-
-    def handler(_number: int, frame: FrameType | None) -> None:
-        beat.beat()
-        look("" if frame is None else place_of(frame))
-
-    try:
-        before = signal.signal(signal.SIGPROF, handler)
-    except ValueError:
-        yield False
-        return
-    timer = signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
-    try:
-        yield True
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, *timer)
-        signal.signal(signal.SIGPROF, before)
+    with ticking():
+        if _ticking_thread != threading.get_ident():
+            yield False
+            return
+        _looks.append(look)
+        try:
+            yield True
+        finally:
+            _looks.pop()
 
 
 def end_uninterruptible(message: str) -> NoReturn:

@@ -1,0 +1,69 @@
+"""The runs of a batch share what no seed changes, and nothing else; and each leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from lockref.lab.loading import load_provider
+from scenarios.batch import run_seeds
+from scenarios.definition.draw import is_drawn_alike
+from scenarios.definition.load import parse_scenario
+from scenarios.definition.schema import Scenario
+from scenarios.worlds.simulated import run_simulated
+
+CONSTANT = """\
+version: 1
+name: constant
+duration: 30s
+heal_at: 20s
+clients: 3
+workload: {kind: register, cycles: 1, hold: 1s, clients: {n2: {cycles: 2, hold: 2s}}}
+"""
+FAULT = "faults: [{kind: lose_reply, op: renew, nth: 1, client: n1}]\n"
+
+QUANTITIES = ["lock: {validity: 10s..40s}", "lock: {renew_every: 800ms..1s}", "lock: {poll_every: 1s..3s}"]
+QUANTITIES += ["lock: {drift_bound: 500ms..600ms}"]
+
+
+@pytest.mark.parametrize("build", ["hardened", "hudi"])
+@pytest.mark.parametrize("drawn", ["", *QUANTITIES])
+def test_a_run_of_a_batch_is_the_run_alone(build: str, drawn: str) -> None:
+    """Row and plan do not tell whether other seeds ran before, also where seeds draw what the others share."""
+    scenario, spec = parse_scenario(CONSTANT + FAULT + drawn), load_provider(build)
+    together = run_seeds(scenario, spec, [4, 2, 3, 4])
+    alone = [run_simulated(scenario, spec, seed) for seed in (4, 2, 3, 4)]
+    assert [(run.seed, run.run_row, run.plan) for run in together] == [
+        (run.seed, run.run_row, run.plan) for run in alone
+    ]
+    rows = [{**run.run_row, "digest": "", "run": 0, "seed": 0} for run in alone]
+    assert rows[0] == rows[3]
+
+
+def _scenario(text: str) -> Scenario:
+    return parse_scenario(CONSTANT.replace(*text.split(" -> ")) if " -> " in text else CONSTANT + text)
+
+
+@pytest.mark.parametrize(
+    "drawn", [*QUANTITIES, "duration: 30s -> duration: 30s..40s", "heal_at: 20s -> heal_at: 20s..25s"]
+)
+def test_each_quantity_that_a_seed_may_draw_is_asked(drawn: str) -> None:
+    """One that is left out would make all seeds run with the numbers of one."""
+    assert is_drawn_alike(_scenario(""))
+    assert not is_drawn_alike(_scenario(drawn))
+
+
+@pytest.mark.parametrize("build", ["hardened", "hudi"])
+def test_a_run_leaves_nothing_for_the_collector(build: str) -> None:
+    """World, clients and locks are freed by their last reference."""
+    scenario, spec = parse_scenario(CONSTANT), load_provider(build)
+    outcome = run_simulated(scenario, spec, 1)
+    gc.collect()
+    gc.disable()
+    try:
+        again = run_simulated(scenario, spec, 1)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    assert again.digest == outcome.digest
