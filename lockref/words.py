@@ -71,6 +71,11 @@ class Outcome(IntEnum):
     AMBIGUOUS = 6
 
 
+APPLIED: Final = Outcome.APPLIED
+REJECTED: Final = Outcome.REJECTED
+"""Second names for the core, which asks for these two after every answer: Python 3.11 takes long to find a member."""
+
+
 def detail(**fields: object) -> str:
     """The text of the column `detail`: small canonical JSON for what only people read."""
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=True)

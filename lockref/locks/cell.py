@@ -14,7 +14,7 @@ from lockref.locks.rules import Rules
 from lockref.locks.values import Attempt, ConditionalStore, Lease, Look, Purpose, R, Sight, Stored
 from lockref.runtime import Runtime
 from lockref.stores.port import Version, WriteReply
-from lockref.words import Outcome
+from lockref.words import APPLIED, REJECTED
 
 _WRITTEN_MAX = 1_000  # A read that lags by more writes of ours than this shows "somebody else's".
 
@@ -46,9 +46,9 @@ class Cell(Generic[R]):
     def look(self) -> Stored[R] | None:
         """The record; None: no definite answer (H16). Raises CorruptRecord (H17), StoreRejected."""
         reply = self.notices.timed(self.store.read, self.key)
-        if reply.outcome is Outcome.REJECTED:
+        if reply.outcome is REJECTED:
             raise messages.read_refused(self.key, reply)
-        if reply.outcome is not Outcome.APPLIED:
+        if reply.outcome is not APPLIED:
             return None
         if reply.body is None:
             return Stored(None, None)
@@ -64,7 +64,7 @@ class Cell(Generic[R]):
             reply = self.notices.timed(self.store.put_if_absent, self.key, body)
         else:
             reply = self.notices.timed(self.store.put_if_version, self.key, body, if_version)
-        if reply.outcome is Outcome.APPLIED:
+        if reply.outcome is APPLIED:
             self.token_max = max(self.token_max, record.token or 0)
         return reply
 

@@ -12,7 +12,7 @@ from lockref.words import Outcome
 
 _BACKOFF_FIRST_NS, _BACKOFF_NS_MAX = 50 * NS_PER_MS, 2 * NS_PER_S
 # Any other answer, a 412 and silence among them, is a reason to look (A2, H5).
-_STEPS = {Outcome.APPLIED: Step.DONE, Outcome.REJECTED: Step.REFUSED}
+_STEPS, _LOOK = {Outcome.APPLIED: Step.DONE, Outcome.REJECTED: Step.REFUSED}, Step.LOOK
 _STEPS |= dict.fromkeys((Outcome.CONFLICT, Outcome.THROTTLED), Step.AGAIN)
 
 
@@ -20,7 +20,7 @@ def next_step(reply: WriteReply) -> Step:
     """The next step after the answer to a conditional write. A 412 is a reason to look, not an answer (A2, H5)."""
     if reply.missing and reply.outcome is Outcome.PRECONDITION_FAILED:
         return Step.GONE
-    return _STEPS.get(reply.outcome, Step.LOOK)
+    return _STEPS.get(reply.outcome, _LOOK)
 
 
 def decide(

@@ -101,7 +101,9 @@ class Deadline:
 
     def remaining_ns(self, now: Moment) -> int:
         """0 once it has passed. Inclusive: at the deadline itself the holder must already have stopped."""
-        return max(0, min(self.mono_ns - now.mono_ns, self.wall_ns - now.wall_ns))
+        if now.mono_ns >= self.mono_ns or now.wall_ns >= self.wall_ns:
+            return 0
+        return min(self.mono_ns - now.mono_ns, self.wall_ns - now.wall_ns)
 
 
 @dataclass(slots=True)

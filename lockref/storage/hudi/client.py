@@ -40,13 +40,22 @@ class LockUpsertResult(IntEnum):
     THROTTLED = 3
 
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
+_OUTCOME_APPLIED: Final = Outcome.APPLIED
+_READ_FOUND: Final = LockGetResult.SUCCESS
+_WRITE_LANDED: Final = LockUpsertResult.SUCCESS
+
+
 class IllegalVersion(LockError):
     """The store took the write and named no version, so nothing can be built on it (Hudi: IllegalArgumentException)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class StorageLockFile:
-    """A lock object as read or written: its content and the version that holds it."""
+    """A lock object as read or written: its content and the version that holds it.
+
+    Not frozen, as the content is not: a frozen dataclass takes twice as long to make. Nobody changes one.
+    """
 
     data: LockFile
     version: Version
@@ -169,7 +178,7 @@ class ObjectStoreLockClient:
         reply = self._store.read(self._key)
         if reply.body is not None:
             data = self._parse(reply.body, where=self._key)
-            return LockGetResult.SUCCESS, StorageLockFile(data, reply.version or Version(""))
+            return _READ_FOUND, StorageLockFile(data, reply.version or Version(""))
         status = self._status(reply, is_missing=reply.is_absent)
         if status is None:
             raise OutcomeUnknown(f"reading {self._key} got no answer ({reply.reason or 'network'})")
@@ -189,10 +198,10 @@ class ObjectStoreLockClient:
             reply = self._store.put_if_absent(self._key, body)
         else:
             reply = self._store.put_if_version(self._key, body, previous.version)
-        if reply.outcome is Outcome.APPLIED:
+        if reply.outcome is _OUTCOME_APPLIED:
             if not reply.version and self._dialect.tolerates_no_version:
                 return LockUpsertResult.UNKNOWN_ERROR, None
-            return LockUpsertResult.SUCCESS, StorageLockFile(new, reply.version or Version(""))
+            return _WRITE_LANDED, StorageLockFile(new, reply.version or Version(""))
         return self._failure(reply, is_create=previous is None), None
 
     def _failure(self, reply: WriteReply, *, is_create: bool) -> LockUpsertResult:

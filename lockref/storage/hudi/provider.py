@@ -259,10 +259,10 @@ class StorageBasedLockProvider:
 
     def _acquire(self) -> bool:
         result, current = self._client.read_current_lock_file()
-        if result is LockGetResult.UNKNOWN_ERROR:
+        if result is _READ_UNKNOWN:
             self._count("lock.state.unknown")
             return False
-        if result is LockGetResult.SUCCESS and current is not None and self._is_lock_still_valid(current):
+        if result is _READ_FOUND and current is not None and self._is_lock_still_valid(current):
             # Even when the owner is this provider: its own lost write blocks it (D3).
             return False
         acquired_ms = self._now_ms()
@@ -302,6 +302,14 @@ class StorageBasedLockProvider:
             LockFile(self.owner_id, renewed_ms + self._validity_ms, expired=False), lock
         )
         match result:
+            case LockUpsertResult.SUCCESS:
+                assert written is not None, "an applied write names what it wrote"
+                self._set_lock(written)
+                self._gauge_deadline(lock.data.valid_until_ms)
+                self._record_audit(AuditOperationState.RENEW, renewed_ms)
+                grant = Grant(owner=self.owner_id, version=written.version)
+                self._listener(LockEvent(kind=LockEventKind.RENEWED, grant=grant))
+                return True
             case LockUpsertResult.ACQUIRED_BY_OTHERS:
                 self._count("lock.acquired.others.error")
                 return False  # The lock object stays (U7).
@@ -310,14 +318,6 @@ class StorageBasedLockProvider:
                 return True  # For ever, also past the lease (U1).
             case LockUpsertResult.THROTTLED:
                 self._count("lock.throttled")
-                return True
-            case LockUpsertResult.SUCCESS:
-                assert written is not None, "an applied write names what it wrote"
-                self._set_lock(written)
-                self._gauge_deadline(lock.data.valid_until_ms)
-                self._record_audit(AuditOperationState.RENEW, renewed_ms)
-                grant = Grant(owner=self.owner_id, version=written.version)
-                self._listener(LockEvent(kind=LockEventKind.RENEWED, grant=grant))
                 return True
         assert_never(result)
 
@@ -410,6 +410,10 @@ class StorageBasedLockProvider:
         return HoodieReleaseFailed(self._state_message(state), state=state)
 
 
+# Python 3.11 takes long to find a member of an enumeration; these are asked for with every attempt.
+_READ_FOUND: Final = LockGetResult.SUCCESS
+_READ_UNKNOWN: Final = LockGetResult.UNKNOWN_ERROR
+
 _ACQUIRE_FAILURE_METRICS: Final = {
     LockUpsertResult.ACQUIRED_BY_OTHERS: "lock.acquire.precondition.failure",
     LockUpsertResult.THROTTLED: "lock.throttled",
@@ -419,8 +423,8 @@ _ACQUIRE_FAILURE_METRICS: Final = {
 
 def random_uuid(entropy: bytes) -> str:
     """A version 4 UUID in text from 16 unpredictable bytes."""
-    number = int.from_bytes(entropy)
-    number = number & ~(0xF000 << 64) | 0x4000 << 64
-    number = number & ~(0xC000 << 48) | 0x8000 << 48
-    text = f"{number:032x}"
+    marked = bytearray(entropy)
+    marked[6] = marked[6] & 0x0F | 0x40
+    marked[8] = marked[8] & 0x3F | 0x80
+    text = marked.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

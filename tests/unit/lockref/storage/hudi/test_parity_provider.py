@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 
 import pytest
 
@@ -12,6 +13,7 @@ from lockref.storage.config import BASE_PATH, RENEW_INTERVAL, VALIDITY
 from lockref.storage.hudi.client import LockGetResult, LockUpsertResult, ObjectStoreLockClient
 from lockref.storage.hudi.java_threads import JavaThreads
 from lockref.storage.hudi.lock_manager import HoodieLockException, LockState, StorageBasedLockProvider
+from lockref.storage.hudi.provider import random_uuid
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import WriteReply
 from lockref.words import Outcome
@@ -568,3 +570,9 @@ def test_release_failure_is_a_release_failed_of_the_laboratory(dialect):
         bench.run(lock.unlock)
     assert lock.provider is not None, "the provider stays for the next cycle"
     bench.kernel.close()
+
+
+@pytest.mark.parametrize("entropy", [bytes(16), bytes(range(16)), b"\xff" * 16, b"\xa5\x5a" * 8])
+def test_an_owner_id_is_a_uuid_of_version_4(entropy):
+    """Every bit but those of version and variant is the entropy's."""
+    assert random_uuid(entropy) == str(uuid.UUID(bytes=entropy, version=4))
