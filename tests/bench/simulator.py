@@ -54,7 +54,12 @@ def simpy_timeouts() -> int:
 
 
 def our_sleeps() -> int:
-    """As many sleeps of as many tasks on nodes with clocks of their own, each with an event in the history."""
+    """As many sleeps of as many tasks on nodes with clocks of their own, each with an event in the history.
+
+    The kind of the event is looked up once, as in every recorder of the product: to find a member of an enumeration
+    takes Python 3.11 a twentieth of a sleep.
+    """
+    clock = Kind.CLOCK
     recorder = Recorder()
     world = World(
         seed=1,
@@ -71,7 +76,7 @@ def our_sleeps() -> int:
             runtime, journal = node.runtime, node.journal
             for _ in range(TICKS // TASKS):
                 runtime.sleep(1_000_000)
-                journal.record(Kind.CLOCK, journal.stamp(), node.name)
+                journal.record(clock, journal.stamp(), node.name)
 
         node.start(ticking)
 
