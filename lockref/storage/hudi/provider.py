@@ -211,7 +211,7 @@ class StorageBasedLockProvider:
             attempted = self._lock
             result = self._try_expire_current_lock(from_shutdown_hook=False)
         for delay_s in THROTTLE_RETRY_SECONDS:
-            if result is not ExpireLockResult.THROTTLED:
+            if result is not _EXPIRY_THROTTLED:
                 break
             if self._sleep_for_throttle_retry(delay_s):
                 self._count("lock.release.failure")
@@ -220,7 +220,7 @@ class StorageBasedLockProvider:
                 if self._lock is not attempted:
                     return
                 result = self._try_expire_current_lock(from_shutdown_hook=False)
-        if result is not ExpireLockResult.SUCCESS:
+        if result is not _EXPIRED:
             self._count("lock.release.failure")
             raise self._failed_to_release()
 
@@ -269,7 +269,7 @@ class StorageBasedLockProvider:
         upserted, written = self._client.try_upsert_lock_file(
             LockFile(self.owner_id, acquired_ms + self._validity_ms, expired=False), current
         )
-        if upserted is not LockUpsertResult.SUCCESS:
+        if upserted is not _WRITE_LANDED:
             self._count(_ACQUIRE_FAILURE_METRICS[upserted])
             return False
         assert written is not None, "an applied write names what it wrote"
@@ -288,7 +288,7 @@ class StorageBasedLockProvider:
                 client=self._client,
                 lock_held=self._actually_holds_lock,
             )
-        self._record_audit(AuditOperationState.START, acquired_ms)
+        self._record_audit(_AUDIT_START, acquired_ms)
         # Nobody asks whether the lease is still alive by now (U3).
         return True
 
@@ -306,7 +306,7 @@ class StorageBasedLockProvider:
                 assert written is not None, "an applied write names what it wrote"
                 self._set_lock(written)
                 self._gauge_deadline(lock.data.valid_until_ms)
-                self._record_audit(AuditOperationState.RENEW, renewed_ms)
+                self._record_audit(_AUDIT_RENEW, renewed_ms)
                 grant = Grant(owner=self.owner_id, version=written.version)
                 self._listener(LockEvent(kind=LockEventKind.RENEWED, grant=grant))
                 return True
@@ -332,9 +332,9 @@ class StorageBasedLockProvider:
         )
         match result:
             case LockUpsertResult.SUCCESS:
-                self._record_audit(AuditOperationState.END, expired_ms)
+                self._record_audit(_AUDIT_END, expired_ms)
                 self._set_lock(None)
-                return ExpireLockResult.SUCCESS
+                return _EXPIRED
             case LockUpsertResult.ACQUIRED_BY_OTHERS:
                 self._set_lock(None)
                 self._count("lock.acquired.others.error")
@@ -413,6 +413,12 @@ class StorageBasedLockProvider:
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every attempt.
 _READ_FOUND: Final = LockGetResult.SUCCESS
 _READ_UNKNOWN: Final = LockGetResult.UNKNOWN_ERROR
+_WRITE_LANDED: Final = LockUpsertResult.SUCCESS
+_EXPIRED: Final = ExpireLockResult.SUCCESS
+_EXPIRY_THROTTLED: Final = ExpireLockResult.THROTTLED
+_AUDIT_START: Final = AuditOperationState.START
+_AUDIT_RENEW: Final = AuditOperationState.RENEW
+_AUDIT_END: Final = AuditOperationState.END
 
 _ACQUIRE_FAILURE_METRICS: Final = {
     LockUpsertResult.ACQUIRED_BY_OTHERS: "lock.acquire.precondition.failure",
