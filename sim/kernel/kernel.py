@@ -395,7 +395,9 @@ class Kernel:
                     if chosen is None:
                         return
                     step = chosen
-                    at_ns = max(step[0], self.now_ns)
+                    at_ns = step[0]
+                    if at_ns < self.now_ns:
+                        at_ns = self.now_ns
                 elif queue:
                     step = heappop(queue)
                     at_ns = step[0]
@@ -445,7 +447,12 @@ class Kernel:
     def _choose_step(self) -> _Step | None:
         """The step that the schedule wants of those on the table; None if nothing is due any more."""
         queue = self._queue
-        ready = [step for step in self._ready if _is_live(step)]
+        # `_is_live`, written out.
+        ready = [
+            step
+            for step in self._ready
+            if (task := step[2]) is None or (task.due_ns == step[0] and task.epoch == step[3])
+        ]
         if not ready:
             while queue and not _is_live(queue[0]):
                 heappop(queue)
@@ -471,7 +478,8 @@ class Kernel:
             # The decision gets a number even where the default is chosen: a stored deviation is (number, choice), and
             # means the same decision only as long as every earlier one is counted. Shrinking takes deviations out one
             # by one, and a later number may then fall on another decision; each candidate is run, so that is seen.
-            ready.sort(key=_due_and_number)
+            # By due time and number, which no two steps share.
+            ready.sort()
             actors = [-step[1] if step[2] is None else step[2].number for step in ready]
             choice = self.schedule.choose(self._decisions, actors)
             assert 0 <= choice < len(ready), "the schedule chose a step that is not ready"
@@ -538,10 +546,6 @@ class Kernel:
 def _is_live(step: _Step) -> bool:
     task = step[2]
     return task is None or (task.due_ns == step[0] and task.epoch == step[3])
-
-
-def _due_and_number(step: _Step) -> tuple[int, int]:
-    return step[0], step[1]
 
 
 def _name_of(callback: Callable[[], object]) -> str:
