@@ -96,7 +96,7 @@ class RunOutcome:
 
 
 class Shared:
-    """What the runs of one scenario and lock share: nothing of it depends on a seed, and no run changes it.
+    """The part of all runs of one scenario and lock that no seed changes, and no run.
 
     plan: None where each seed draws its own.
     Raises ConfigError if a client's lock cannot live in a simulation.

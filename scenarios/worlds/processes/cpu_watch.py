@@ -31,7 +31,7 @@ Look = Callable[[str], None]
 
 
 _looks: list[Look] = []
-"""Those of the blocks that the main thread is in. The innermost is the last, and the only one that is called."""
+"""The looks of the blocks that the main thread is in. The innermost is the last, and the only one that is called."""
 
 _ticking_thread: int | None = None
 """The thread for which a timer runs, which is the main one; None while none runs."""
