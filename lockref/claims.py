@@ -4,7 +4,8 @@ Two kinds of words. A *promise* names a clause that the lock wants to be held to
 *declaration* says what kind of lock it is, where the clauses would otherwise take it for another kind. Both are texts
 in one list, which the runs table of a history carries to the judge.
 
-What the record of a run shows needs no declaration: whether grants carry tokens, how often a holder renews, whether a
+What the record of a run shows needs no declaration, though a lock that declares it is held to it where a mistake keeps
+the record from showing it: whether grants carry tokens, how often a holder renews, whether a
 token rises with each write, whether a holder hands the lock over or releases it by a stamp of the past.
 """
 
@@ -20,11 +21,17 @@ LOSSES = "L4"
 NO_LEASE = "no-lease"
 LEASE = "lease"
 BELIEF_THROUGH_UNLOCK = "belief-through-unlock"
+RENEWS = "renews"
+TOKENS = "tokens"
+ONE_TASK = "one-task"
 
 DECLARATIONS: Final[Mapping[str, str]] = {
     NO_LEASE: "a grant lasts until it is given back; only an operator frees what a dead holder left",
     LEASE: "a record without a stamp is good for the validity that the lock was told, from its sending",
     BELIEF_THROUGH_UNLOCK: "the holder may use the lock until `unlock` has returned, and not only until it is called",
+    RENEWS: "a holder renews: a run in which none does proves nothing about it",
+    TOKENS: "grants carry fencing tokens: a run in which none does proves nothing about it",
+    ONE_TASK: "only one task of each process uses the lock",
 }
 """The claims that a lock may declare, and the meaning of each."""
 

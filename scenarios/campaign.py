@@ -17,10 +17,11 @@ interpreters for the next.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +29,10 @@ import pyarrow.compute as pc
 from lockref.errors import DeterminismError, LockrefError
 from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
+from lockref.runtime import ThreadRuntime
 from lockref.words import counted
 from reports.checks import judge
+from reports.checks.demands import demand_text
 from reports.checks.summary import Summary
 from reports.history_files import CHUNKS
 from scenarios.batch import CHUNK, run_seeds
@@ -48,6 +51,8 @@ SEEDS_PER_PROCESS_MIN = 200
 
 KEEP_RUNS = 200
 """Histories kept by default: the first runs, and the run of every distinct failure."""
+
+_monotonic_ns: Final = ThreadRuntime().monotonic_ns
 
 FailureKey = tuple[str, str, tuple[str, ...]]
 """What makes a failure distinct: clause, kind, and the kinds of faults that fired."""
@@ -94,10 +99,11 @@ class CampaignResult(JudgedResult):
     and gave one trace. tables: kept histories, chunk by chunk. resumed: seeds
     that an earlier command had finished. error: what ended it early. sure_faults: the ids of the faults that the
     scenario writes down, but for those that strike with a probability. effects: fault id to how often it changed
-    something, over all runs.
+    something, over all runs. spent_ns: real time that simulating and judging took, over all processes.
     """
 
     seeds: int
+    spent_ns: int = 0
     sure_faults: tuple[str, ...] = ()
     effects: Counter[str] = field(default_factory=Counter)
     digests: dict[int, str] = field(default_factory=dict)
@@ -156,6 +162,36 @@ class CampaignResult(JudgedResult):
         if chunk.kept is not None:
             self.tables.append(chunk.kept)
 
+    def join(self, other: CampaignResult) -> None:
+        """Add further seeds of the same scenario under the same lock."""
+        self.seeds += other.seeds
+        self.spent_ns += other.spent_ns
+        self.summary.add(other.summary)
+        self.digests.update(other.digests)
+        self.effects.update(other.effects)
+        self.compared += other.compared
+        self.tables += other.tables
+        self.error = self.error or other.error
+
+    def ask(self, scenario: Scenario, spec: ProviderSpec, *, without: Collection[str] = ()) -> None:
+        """Demand of these runs what `scenario` demands of so many seeds, but for some situations.
+
+        without: situations that such a lock cannot bring about. The kept rows of runs say the same, so that whoever
+        judges the history again asks no more.
+        """
+        owed = scenario.owed_by(self.seeds)
+        least = {
+            name: count
+            for name, count in owed.demanded(clients=owed.clients, duration_ns=owed.duration.least).items()
+            if name not in {*without, *owed.unasked_of(spec)}
+        }
+        self.summary.demanded[(scenario.name, spec.name)] = least
+        texts = [demand_text(name, count) for name, count in least.items()]
+        for place, (events, runs) in enumerate(self.tables):
+            column = runs.column_names.index("must_happen")
+            said = pa.array([texts] * len(runs), runs.schema.field(column).type)
+            self.tables[place] = (events, runs.set_column(column, runs.schema.field(column), said))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
@@ -175,13 +211,14 @@ class _JudgedPiece:
     """The answer of a worker process.
 
     chunk: keeps the histories of the first runs and of every distinct failure of the chunk, known before or not.
-    speakers: failure to the run that speaks for it in this chunk. error: in the place of a chunk.
+    speakers: failure to the run that speaks for it in this chunk. error: in the place of a chunk. spent_ns: real time.
     """
 
     campaign: int
     chunk: Chunk | None = None
     speakers: dict[FailureKey, int] = field(default_factory=dict)
     error: LockrefError | None = None
+    spent_ns: int = 0
 
 
 def run_campaign(
@@ -322,6 +359,7 @@ class _Running:
     def add(self, judged: _JudgedPiece) -> None:
         """Add the next chunk, or the error in its place."""
         chunk, total = judged.chunk, self.total
+        total.spent_ns += judged.spent_ns
         if chunk is None:
             total.error = judged.error
             self.is_over = True
@@ -355,13 +393,15 @@ def _pieces(running: Sequence[_Running], on_progress: Callable[[CampaignResult],
 
 def _judged(piece: _Piece) -> _JudgedPiece:
     """Simulate one chunk and judge it in one call. What a worker runs."""
+    began_ns = _monotonic_ns()
     try:
         outcomes = run_seeds(piece.scenario, piece.spec, piece.seeds, watched=piece.watched)
         repeated = outcomes[:: piece.compare_every] if piece.compare_every else []
         for outcome in repeated:
             (again,) = run_seeds(piece.scenario, piece.spec, [outcome.seed], watched=1)
             _require_same_trace(outcome, again)
-        return _judged_outcomes(piece, outcomes, compared=len(repeated))
+        judged = _judged_outcomes(piece, outcomes, compared=len(repeated))
+        return replace(judged, spent_ns=_monotonic_ns() - began_ns)
     except LockrefError as error:
         # Not raised in the parent: it ends this campaign, and the others go on.
         return _JudgedPiece(campaign=piece.campaign, error=error)

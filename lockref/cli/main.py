@@ -31,6 +31,7 @@ COMMANDS = {
     "demo": ("demo", "Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."),
     "doctor": ("doctor", "Tell what is installed and what each absence disables."),
     "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
+    "gate": ("gate", "Put a lock through the whole catalogue: what it can do, and the causes of what broke."),
     "replay": ("replay", "Re-run a stored failure: FIXED, FAILED or ERROR."),
     "bench": ("bench", "Contend with many threads on a real server."),
     "wire": ("wire", "Watch and disturb any program on the wire to its store, and judge its lock."),
@@ -46,7 +47,7 @@ COMMANDS = {
     "providers": ("providers", "List the locks that can be put to the test."),
 }
 
-_WATCHED = ("sim", "replay", "bench", "evaluate", "scenario", "cluster", "report")
+_WATCHED = ("sim", "gate", "replay", "bench", "evaluate", "scenario", "cluster", "report")
 """Commands in whose own process a lock under test or a JVM runs, which can end it or hold it up. `wire` starts its
 program apart."""
 

@@ -105,6 +105,22 @@ class ExitCodes(click.ParamType[Any]):
         return codes
 
 
+class Declaration(click.ParamType[Any]):
+    """`renews` or `no-renews`: an ability of a lock, and whether it has it."""
+
+    name = "WORD"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from scenarios.gate.demands import declared_ability
+
+        if not isinstance(value, str):
+            return value
+        try:
+            return declared_ability(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class NumberRange(click.ParamType[Any]):
     """`A..B`, both included, or one number. noun: what is counted, in the plural."""
 

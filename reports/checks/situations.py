@@ -54,7 +54,7 @@ REACH_SCHEMA: Final = pa.schema(
 def reach_table(case: Case) -> pa.Table:
     """Count every situation in every run."""
     events, truth, operations = case.events, case.truth, case.operations
-    tenures, effects, disturbances, changes = case.tenures, case.effects, case.disturbances, truth.changes
+    tenures, effects, disturbances = case.tenures, case.effects, case.disturbances
     calls = np.flatnonzero(operations.op == Op.ACQUIRE)
     lost = _lost_replies(events, truth)
     mattered = disturbances.strikes_that_mattered(case.runs)
@@ -66,7 +66,7 @@ def reach_table(case: Case) -> pa.Table:
         "denied": operations.run[operations.is_denied & ~operations.is_cut_short],
         "cut_short": operations.run[operations.is_denied & operations.is_cut_short],
         "contention": _contentions(case, calls),
-        "renewal": changes.run[changes.is_renewal],
+        "renewal": _renewals(case),
         "release": _releases(case),
         "reentry": _inner_unlocks(case),
         "fork": _forks(case),
@@ -107,6 +107,39 @@ def reach_table(case: Case) -> pa.Table:
     idle = disturbances.are(frozenset(disturbances.kinds), "begin", "fired") & ~mattered
     struck = [_fault_rows(truth, disturbances, mattered, "fault:"), _fault_rows(truth, disturbances, idle, IDLE)]
     return pa.concat_tables([fixed, *struck, _unfenced_rows(case)])
+
+
+def _renewals(case: Case) -> Ints:
+    """Runs of the renewals, but for those that a task sends within its own acquire.
+
+    A lock that takes its own record for the lock once more, because it never heard of its own write, renews nothing:
+    it acquires. Whoever asks whether a lock renews would else take the one for the other.
+    """
+    events, changes, operations = case.events, case.truth.changes, case.operations
+    renewals = np.flatnonzero(changes.is_renewal)
+    acquires = np.flatnonzero(operations.op == Op.ACQUIRE)
+    sent = changes.sent_row[renewals]
+    known = np.maximum(sent, 0)
+    asked = events.client_key(events.codes("node")[known], events.codes("task")[known])
+    asked_run = events.run[known]
+    calls = events.client_key(operations.node[acquires], operations.task[acquires])
+    group, _ = renumber(
+        np.concatenate((operations.run[acquires], asked_run)), np.concatenate((calls, asked)).astype(np.int64)
+    )
+    split = len(acquires)
+    returned = np.where(operations.return_row[acquires] >= 0, operations.return_row[acquires], events.count)
+    begun, over = (
+        count_at_or_before(
+            known_group=group[:split],
+            known_row=edge,
+            asked_group=group[split:],
+            asked_row=known,
+            row_count=events.count,
+        )
+        for edge in (operations.call_row[acquires], returned)
+    )
+    runs: Ints = changes.run[renewals[(sent < 0) | (begun <= over)]]
+    return runs
 
 
 def _takeovers_after_expiry(case: Case) -> Ints:

@@ -127,12 +127,17 @@ class FailureRecord:
     """The record of a failure: its id, the line that shows it again (empty if none does), labelled notes.
 
     shown: the failure as the run behind that line shows it; None if no run does.
+    needs: the kinds of faults in that run. is_shrunk: False where they are simply those that struck.
+    broken: every clause that the run breaks in which the failure was found.
     """
 
     id: str
     replay: str
     notes: tuple[tuple[str, str], ...] = ()
     shown: ShownFailure | None = None
+    needs: tuple[str, ...] = ()
+    is_shrunk: bool = False
+    broken: frozenset[str] = frozenset()
 
 
 class FailureStore:
@@ -175,12 +180,19 @@ class FailureStore:
         is named, with a note in the place of a replay line.
         """
         outcome = run_simulated(self._scenario, self._spec, finding.run)
-        if finding.clause not in JudgedRun(outcome).broken:
+        broken = JudgedRun(outcome).broken
+        if finding.clause not in broken:
             why = "seed does not give it again: the lock keeps state between runs, or is not deterministic"
-            return FailureRecord(id=f"{finding.clause}-{finding.run}", replay="", notes=(("no replay", why),))
+            return FailureRecord(
+                id=f"{finding.clause}-{finding.run}",
+                replay="",
+                notes=(("no replay", why),),
+                needs=finding.fault_kinds,
+                broken=frozenset({finding.clause}),
+            )
         stored = self.keep(finding, outcome)
         seed_line = f"lockref sim {self._source} --provider {self._spec.name} --seed {finding.run}"
-        return replace(stored, notes=(*stored.notes, ("from seed", seed_line)))
+        return replace(stored, broken=broken, notes=(*stored.notes, ("from seed", seed_line)))
 
     def keep(self, finding: Finding, outcome: RunOutcome) -> FailureRecord:
         """Keep a failing run with its plan and schedule, shrunk if it is among the first of this store.
@@ -223,6 +235,8 @@ class FailureStore:
             replay=f"lockref replay {identity}",
             notes=(*_fault_notes(faults), *(_shrink_notes(shrunk, planned, why_larger) if shrunk else notes)),
             shown=shown,
+            needs=kinds,
+            is_shrunk=shrunk is not None,
         )
 
     def _why_not_shrunk(self, finding: Finding) -> str:

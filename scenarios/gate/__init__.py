@@ -1,1 +1,1 @@
-"""The gate over the catalogue: which scenarios it takes (`selection`), which failures are accepted (`known`)."""
+"""A gate over the catalogue: what a lock can do, what is therefore asked of it, and the causes of what broke."""

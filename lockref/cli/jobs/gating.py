@@ -1,0 +1,333 @@
+"""A gate: a lock through the whole catalogue, its abilities first, its failures grouped by cause, one last screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lockref.cli.jobs.console import seed_progress
+from lockref.cli.jobs.results import begin_run
+from lockref.lab.loading import load_provider
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from lockref.strict_json import printable_json
+from reports.account import summarised_results, write_run
+from reports.checks.measures.confidence import bound_95
+from reports.checks.spec import CLAUSES, SAFETY
+from reports.formats.exit_codes import code_of, worst
+from reports.formats.gate_result import (
+    HELD,
+    INCONCLUSIVE,
+    NOT_APPLICABLE,
+    NOT_LIVE,
+    NOT_RUN,
+    VIOLATED,
+    AbilityFound,
+    FailureGroup,
+    GatedScenario,
+    GateResult,
+    Outcome,
+)
+from reports.formats.gate_screen import screen_lines
+from reports.formats.text import readable
+from scenarios.definition.load import catalogue, load_scenario
+from scenarios.executor import cores
+from scenarios.failures.failure_store import FailureRecord, FailureStore, ShownFailure
+from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.gate.abilities import Abilities, ask
+from scenarios.gate.causes import Case, Cause, Examined, also_broken, causes_of, first_cause
+from scenarios.gate.demands import Ability
+from scenarios.gate.exploration import Exploration, Explored, explore
+from scenarios.runs import provenance
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.console import Console
+    from lockref.lab.loading import ProviderSpec
+    from reports.checks.summary import Finding
+    from reports.formats.results import Results
+    from scenarios.definition.schema import Scenario
+    from scenarios.runs import RunFolder
+
+_monotonic_ns: Final = ThreadRuntime().monotonic_ns
+
+SHRINK_NS: Final = 15_000_000_000
+"""Time for shrinking, over all causes. A cause that is not shrunk is told as it was found."""
+
+
+def run_gate(
+    console: Console,
+    *,
+    provider: str,
+    declared: Sequence[tuple[Ability, bool]],
+    seeds: range | None,
+    processes: int | None,
+    allowed: Sequence[int],
+) -> int:
+    """Put one lock through the catalogue and tell the causes of what broke. Returns the exit code.
+
+    declared: abilities that the lock has, or has not. seeds: of each scenario; None for as many as are planned.
+    processes: None for one on each core. allowed: exit codes that count as success.
+    Errors: ConfigError for a lock that does not load; KeyboardInterrupt after Ctrl-C.
+    """
+    began_ns = _monotonic_ns()
+    spec = load_provider(provider)
+    spec.require_virtual_time()
+    about = provenance(
+        {
+            "provider": provider,
+            "declared": [f"{'' if has else 'no-'}{ability}" for ability, has in declared],
+            "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
+        }
+    )
+    with begin_run("gate", about) as folder:
+        console.step(f"asking {spec.name} what it can do")
+        abilities = ask(
+            spec,
+            declared=[ability for ability, has in declared if has],
+            denied=[ability for ability, has in declared if not has],
+        )
+        found = explore(
+            spec,
+            abilities,
+            gated_scenarios(),
+            seeds=seeds,
+            processes=processes or cores(),
+            on_progress=seed_progress(console),
+        )
+        gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed)
+        seconds = (_monotonic_ns() - began_ns) / NS_PER_S
+        result = gate.concluded().model_copy(update={"seconds": seconds})
+        folder.write("gate.json", printable_json(result.model_dump_json(indent=1)) + "\n")
+        folder.describe(status="finished", exit_code=result.exit_code)
+    if console.as_json:
+        console.document(result.model_dump(mode="json"))
+    for text, style in screen_lines(result):
+        console.say(text, style=style)
+    return result.exit_code
+
+
+def gated_scenarios() -> dict[str, Scenario]:
+    """The scenarios of a gate by name: of the catalogue, those that demand some clause."""
+    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
+    return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Alike:
+    """A failure of a cause for which another failure speaks. It is not stored: its seed shows it again."""
+
+    id: str
+    replay: str
+    notes: tuple[tuple[str, str], ...]
+    shown: ShownFailure | None = None
+
+
+class _Gate:
+    """The causes of what broke in one exploration, and the account of each of its scenarios."""
+
+    def __init__(
+        self,
+        console: Console,
+        spec: ProviderSpec,
+        found: Exploration,
+        *,
+        folder: RunFolder,
+        about: Mapping[str, object],
+        allowed: Sequence[int],
+    ) -> None:
+        self._console = console
+        self._spec = spec
+        self._found = found
+        self._folder = folder
+        self._about = about
+        self._allowed = allowed
+        self._parts = {part.scenario.name: part for part in found.explored}
+        self._budget = ShrinkBudget(SHRINK_NS)
+        self._records: dict[tuple[str, tuple[str, str, tuple[str, ...]]], FailureRecord] = {}
+        self._causes: list[Cause] = []
+
+    def concluded(self) -> GateResult:
+        """Group the failures, write the account of each scenario into its part of the folder, and sum up."""
+        self._causes = causes_of(self._cases(), self._examined)
+        scenarios = tuple(self._concluded_part(part) for part in self._found.explored)
+        codes = [each.exit_code for each in scenarios]
+        return GateResult(
+            provider=self._spec.name,
+            stands_on=self._spec.stands_on,
+            exit_code=worst(codes),
+            scenarios=scenarios,
+            groups=tuple(_group(cause) for cause in self._causes),
+            abilities=_told(self._found.abilities),
+            unexplored=tuple(self._unexplored()),
+            cut=self._found.cut,
+            folder=str(self._folder.path),
+        )
+
+    def _cases(self) -> list[Case]:
+        return [
+            Case(name, finding, order)
+            for order, (name, part) in enumerate(self._parts.items())
+            if part.result is not None
+            for finding in first_cause(part.result.summary.findings)
+        ]
+
+    def _examined(self, case: Case) -> Examined:
+        """Run the failure once more, store it, and shrink it while there is time."""
+        store = FailureStore(
+            self._parts[case.scenario].scenario,
+            self._spec,
+            budget=self._budget,
+            on_progress=self._console.progress,
+        )
+        record = store.store(case.finding)
+        self._records[case.scenario, case.finding.key] = record
+        finding = record.shown.finding if record.shown is not None else case.finding
+        demanded = set(CLAUSES) - self._parts[case.scenario].scenario.not_demanded(self._spec.stands_on)
+        return Examined(
+            identity=record.id,
+            replay=record.replay,
+            sentence=readable(str(finding.witness.get("text") or CLAUSES[finding.clause])),
+            needs=record.needs,
+            broken=record.broken & demanded,
+            is_shrunk=record.is_shrunk,
+            client=_client(finding),
+        )
+
+    def _concluded_part(self, part: Explored) -> GatedScenario:
+        scenario = part.scenario
+        about = {
+            "name": scenario.name,
+            "ids": tuple(scenario.ids),
+            "faults": tuple(dict.fromkeys(fault.kind for fault in scenario.faults)),
+        }
+        if part.error is not None:
+            reason, code = str(part.error), part.error.exit_code
+            return GatedScenario(**about, outcome=NOT_RUN, reason=reason, exit_code=code)  # type: ignore[arg-type]
+        if part.result is None:
+            reason = part.misfit or part.asked.not_applicable
+            return GatedScenario(**about, outcome=NOT_APPLICABLE, reason=reason)  # type: ignore[arg-type]
+        results = self._written(part)
+        outcome = _outcome(results, part)
+        is_asked = outcome != NOT_APPLICABLE
+        return GatedScenario(
+            **about,  # type: ignore[arg-type]
+            outcome=outcome,
+            reason=_reason(results, part, outcome),
+            runs=results.runs,
+            seconds=part.result.spent_ns / NS_PER_S,
+            broken=tuple(results.broken),
+            groups=tuple(
+                cause.known.identity
+                for cause in self._causes
+                if any(case.scenario == scenario.name for case in cause.cases)
+            ),
+            clauses=tuple(sorted(part.result.summary.judged)),
+            exit_code=code_of([results], self._allowed) if is_asked else 0,
+        )
+
+    def _written(self, part: Explored) -> Results:
+        """The account of one scenario, written to its part of the folder with the histories that were kept."""
+        assert part.result is not None, "only what ran has an account"
+        done = part.result
+        results = summarised_results(
+            done.summary,
+            title=done.title,
+            scenario=done.scenario,
+            provider=done.provider,
+            provenance={**self._about, "digest": done.digest},
+            store_failure=lambda finding: self._record_of(part, finding),
+        )
+        results.notices += done.notices
+        if part.asked.note:
+            results.notices.append(f"not asked of this lock: {part.asked.note}")
+        write_run(self._folder.part(part.scenario.name).path, *done.history, results, allowed=self._allowed)
+        return results
+
+    def _record_of(self, part: Explored, finding: Finding) -> FailureRecord | _Alike:
+        known = self._records.get((part.scenario.name, finding.key))
+        if known is not None:
+            return known
+        seed_line = f"lockref sim {part.scenario.name} --provider {self._spec.name} --seed {finding.run}"
+        speaker = self._speaker(part.scenario.name, finding)
+        notes = (("as in", speaker), ("from seed", seed_line)) if speaker else (("from seed", seed_line),)
+        return _Alike(id=f"{finding.clause}-{finding.run}", replay=seed_line, notes=notes)
+
+    def _speaker(self, scenario: str, finding: Finding) -> str:
+        """The id of the failure that speaks for the cause of this one; "" for what followed from another clause."""
+        for cause in self._causes:
+            if any(case.scenario == scenario and case.finding.key == finding.key for case in cause.cases):
+                return cause.known.identity
+        return ""
+
+    def _unexplored(self) -> list[str]:
+        ran = [part.result.summary.runs for part in self._found.explored if part.result is not None]
+        most = max(ran, default=0)
+        return [
+            f"seeds beyond {most} of each scenario: at 95 %, what breaks in fewer than {100 * bound_95(most):.0f} % of "
+            f"the runs of a scenario may not have shown; `lockref sim SCENARIO --seeds 1..5000` goes on",
+            "real servers (`lockref bench`), and whatever your own scenarios would ask",
+        ]
+
+
+def _outcome(results: Results, part: Explored) -> Outcome:
+    if results.verdict == VIOLATED:
+        return VIOLATED
+    if VIOLATED in (results.liveness, results.fairness_claims):
+        return NOT_LIVE
+    if part.asked.not_applicable:
+        return NOT_APPLICABLE
+    return INCONCLUSIVE if results.worst == INCONCLUSIVE else HELD
+
+
+def _reason(results: Results, part: Explored, outcome: Outcome) -> str:
+    if outcome == NOT_APPLICABLE:
+        return part.asked.not_applicable
+    if outcome == INCONCLUSIVE:
+        return "; ".join(results.reasons)
+    return part.asked.note if outcome == HELD else ""
+
+
+def _group(cause: Cause) -> FailureGroup:
+    known, speaker = cause.known, cause.speaker
+    return FailureGroup(
+        cause=cause.word,
+        id=known.identity,
+        clause=cause.clause,
+        shape=speaker.shape,
+        faults=known.needs,
+        sentence=known.sentence,
+        scenario=speaker.scenario,
+        seed=speaker.finding.run,
+        replay=known.replay,
+        scenarios=cause.scenarios,
+        runs=cause.runs,
+        also=also_broken(cause),
+        client=known.client,
+        is_safety=cause.clause in SAFETY,
+        is_shrunk=known.is_shrunk,
+    )
+
+
+def _client(finding: Finding) -> str:
+    """The client that is to blame, as the witness names it; "" where it names none."""
+    entries = [
+        entry
+        for name in ("writes", "effects", "calls", "intervals")
+        for entry in finding.witness.get(name) or ()
+        if isinstance(entry, dict)
+    ]
+    guilty = [entry for entry in entries if entry.get("is_guilty")] or entries
+    return str(guilty[0].get("node", "")) if guilty else ""
+
+
+def _told(abilities: Abilities) -> tuple[AbilityFound, ...]:
+    return tuple(
+        AbilityFound(
+            name=str(found.ability),
+            has=found.has,
+            evidence=found.evidence,
+            origin="declared" if found.is_declared else "seen",
+            contradiction=found.contradiction,
+        )
+        for found in abilities.findings.values()
+    )

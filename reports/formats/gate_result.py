@@ -1,0 +1,135 @@
+"""`GateResult`: what a gate found about a lock, over all scenarios. Screen, JUnit, Markdown and JSON are made from it.
+
+A scenario has one outcome. Failures are grouped over scenarios by cause: one missing check of a lock breaks dozens of
+scenarios and is told once. Times are in seconds of the machine that ran the gate; they decide nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+HELD: Final = "held"
+VIOLATED: Final = "violated"
+NOT_LIVE: Final = "not_live"
+INCONCLUSIVE: Final = "inconclusive"
+NOT_APPLICABLE: Final = "not_applicable"
+NOT_RUN: Final = "could_not_be_run"
+
+Outcome = Literal["held", "violated", "not_live", "inconclusive", "not_applicable", "could_not_be_run"]
+"""violated: a safety clause broke. not_live: liveness, claimed fairness or a threshold broke, and no safety clause."""
+
+OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GatedScenario(_Part):
+    """One scenario of a gate.
+
+    reason: why it is inconclusive, does not apply, or could not be run; of one that held, what was not asked of this
+    lock ("" where all was). runs: seeds that were judged. seconds: time that its runs and its failures took here, over
+    all processes. broken: the demanded clauses that broke. groups: the ids of the failure groups that it shows.
+    source: the file of a scenario that is the user's own; "" for the catalogue. ids, faults, clauses: what a selection
+    by name may ask for: the ids of the file, the kinds of faults in it, the clauses that were judged.
+    exit_code: of this scenario alone. measures: what was measured, by the text of each threshold.
+    """
+
+    name: str
+    outcome: Outcome
+    reason: str = ""
+    runs: int = 0
+    seconds: float = 0.0
+    broken: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    source: str = ""
+    ids: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    clauses: tuple[str, ...] = ()
+    exit_code: int = 0
+    measures: tuple[tuple[str, str], ...] = ()
+
+
+class FailureGroup(_Part):
+    """The failures of one cause.
+
+    cause: a word for the cause that is the same for every seed: `S3:two-clients:stopped`.
+    id: of the failure that speaks for the group (`lockref replay`); scenario and seed: where it was found.
+    clause: the first cause in its run. also: further clauses that broke in the runs of the group.
+    shape: how the clause broke, in words. faults: the kinds of faults that the shrunk run needs.
+    sentence: one line with client and numbers. replay: the line that shows it again; "" if none does.
+    scenarios: all that show it. runs: how many runs do, over all scenarios. is_safety: False for liveness and fairness.
+    is_shrunk: False where there was no time to shrink it: then `faults` may be too many. block: the failure as `sim`
+    tells it, in at most 25 lines.
+    """
+
+    cause: str
+    id: str
+    clause: str
+    shape: str
+    faults: tuple[str, ...]
+    sentence: str
+    scenario: str
+    seed: int | None = None
+    replay: str = ""
+    scenarios: tuple[str, ...] = ()
+    runs: int = 0
+    also: tuple[str, ...] = ()
+    client: str = ""
+    is_safety: bool = True
+    is_shrunk: bool = True
+    block: str = ""
+
+
+class AbilityFound(_Part):
+    """One ability of the lock.
+
+    name: as `--declare` knows it. has: whether the lock is held to it. evidence: what was seen, in one line.
+    origin: `seen` or `declared`. contradiction: what was declared and seen otherwise; "" where nothing contradicts.
+    """
+
+    name: str
+    has: bool
+    evidence: str
+    origin: Literal["seen", "declared"] = "seen"
+    contradiction: str = ""
+
+
+class GateResult(_Part):
+    """The findings of a gate.
+
+    exit_code: the verdict as docs/results.md numbers it. scenarios: in the order of the catalogue. groups: safety
+    first, those that most scenarios show first. unexplored: sentences on what was not explored. cut: why the gate
+    ended before all was explored that was planned; "" if it did not. folder: the run folder, as a path.
+    lock_file, lock_line: where the class of the lock begins; "" and None where that is not known.
+    """
+
+    format: Literal["lockref.gate/1"] = "lockref.gate/1"
+    provider: str
+    stands_on: str
+    exit_code: int
+    scenarios: tuple[GatedScenario, ...]
+    groups: tuple[FailureGroup, ...] = ()
+    abilities: tuple[AbilityFound, ...] = ()
+    seconds: float = 0.0
+    unexplored: tuple[str, ...] = ()
+    cut: str = ""
+    folder: str = ""
+    lock_file: str = ""
+    lock_line: int | None = None
+
+    @property
+    def runs(self) -> int:
+        """All runs that were judged."""
+        return sum(each.runs for each in self.scenarios)
+
+    def count(self, outcome: Outcome) -> int:
+        """The number of scenarios that ended so."""
+        return sum(each.outcome == outcome for each in self.scenarios)
+
+    def having(self, outcome: Outcome) -> tuple[GatedScenario, ...]:
+        """The scenarios that ended so, in their order."""
+        return tuple(each for each in self.scenarios if each.outcome == outcome)

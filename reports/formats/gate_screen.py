@@ -1,0 +1,120 @@
+"""The last screen of a gate: at most 40 lines, whatever was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lockref.words import counted
+from reports.formats.gate_result import AbilityFound, FailureGroup, GatedScenario, GateResult
+from reports.formats.text import readable, short
+
+LINES_MAX: Final = 40
+_WIDTH: Final = 200
+_LINES_OF_GROUP: Final = 3
+_NAMES_MAX: Final = 4
+_OPEN_MAX: Final = 3
+_CONTRADICTIONS_MAX: Final = 2
+_WORDS: Final = {
+    "held": "held",
+    "violated": "violated",
+    "not_live": "not live",
+    "inconclusive": "inconclusive",
+    "not_applicable": "not applicable",
+    "could_not_be_run": "could not be run",
+}
+_HEADS: Final = {0: ("GATE GREEN", "good"), 1: ("GATE RED", "bad"), 4: ("GATE RED", "bad"), 3: ("GATE OPEN", "head")}
+
+
+def screen_lines(result: GateResult) -> list[tuple[str, str]]:
+    """The lines of the screen, each with its style: "good", "bad", "head", "dim" or "" for plain.
+
+    The causes get the room that the rest leaves; at least one is told.
+    """
+    before = list(_ability_lines(result.abilities))
+    after = [
+        *_open_lines("inconclusive", result.having("inconclusive")),
+        *_open_lines("could not be run", result.having("could_not_be_run")),
+        *_not_applicable_lines(result.having("not_applicable")),
+        *_tail_lines(result),
+        _head(result),
+    ]
+    causes = list(_group_lines(result.groups, room=LINES_MAX - len(before) - len(after)))
+    lines = [(short(text, _WIDTH), style) for text, style in (*before, *causes, *after)]
+    assert len(lines) <= LINES_MAX, "each part of the screen is bounded"
+    return lines
+
+
+def _head(result: GateResult) -> tuple[str, str]:
+    word, style = _HEADS.get(result.exit_code, ("GATE FAILED", "bad"))
+    ended = ", ".join(f"{result.count(each):,} {_WORDS[each]}" for each in _WORDS if result.count(each))  # type: ignore[arg-type]
+    causes = f"; {counted(len(result.groups), 'cause')}" if result.groups else ""
+    return (
+        f"{word}   {result.provider}: {ended}{causes}; {counted(result.runs, 'run')} in {result.seconds:,.0f} s "
+        f"(exit {result.exit_code})",
+        style,
+    )
+
+
+def _ability_lines(abilities: Sequence[AbilityFound]) -> Iterator[tuple[str, str]]:
+    for found in abilities:
+        word = "yes" if found.has else "no"
+        told = f"declared; {found.evidence}" if found.origin == "declared" else found.evidence
+        yield f"  {found.name:<14} {word:<4} {told}", ""
+    contradictions = [found for found in abilities if found.contradiction]
+    for found in contradictions[:_CONTRADICTIONS_MAX]:
+        yield f"  contradiction: {found.name}: {found.contradiction}", "bad"
+
+
+def _group_lines(groups: Sequence[FailureGroup], *, room: int) -> Iterator[tuple[str, str]]:
+    fits = len(groups) * _LINES_OF_GROUP <= room
+    shown = len(groups) if fits else max(1, (room - 1) // _LINES_OF_GROUP)
+    for group in groups[:shown]:
+        needs = ", ".join(kind.replace("_", " ") for kind in group.faults) or "no fault"
+        also = f"; also {', '.join(group.also)}" if group.also else ""
+        yield f"✗ {group.clause}   {group.id}   {short(readable(group.sentence), 150)}", "bad"
+        yield f"    {_shown_by(group)}; needs {needs}{also}", ""
+        yield f"    {group.replay or 'no line shows it again: the lock is not deterministic'}", ""
+    if rest := groups[shown:]:
+        clauses = ", ".join(dict.fromkeys(group.clause for group in rest))
+        yield f"  and {counted(len(rest), 'more cause')} ({clauses}): see gate.json", ""
+
+
+def _shown_by(group: FailureGroup) -> str:
+    names = ", ".join(group.scenarios[:_NAMES_MAX])
+    rest = len(group.scenarios) - _NAMES_MAX
+    show = "shows" if len(group.scenarios) == 1 else "show"
+    return f"{counted(len(group.scenarios), 'scenario')} {show} it: {names}{f' and {rest} more' if rest > 0 else ''}"
+
+
+def _open_lines(word: str, scenarios: Sequence[GatedScenario]) -> Iterator[tuple[str, str]]:
+    for each in scenarios[:_OPEN_MAX]:
+        yield f"  {word}: {each.name}: {short(each.reason, 130)}", ""
+    if len(scenarios) > _OPEN_MAX:
+        yield f"  and {len(scenarios) - _OPEN_MAX} more {word}: see gate.json", ""
+
+
+def _not_applicable_lines(scenarios: Sequence[GatedScenario]) -> Iterator[tuple[str, str]]:
+    by_reason: dict[str, list[str]] = {}
+    for each in scenarios:
+        by_reason.setdefault(each.reason, []).append(each.name)
+    most = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))
+    for reason, names in most[:_OPEN_MAX]:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"  not applicable: {names[0]}{more}: {short(reason, 110)}", "dim"
+    if len(most) > _OPEN_MAX:
+        rest = sum(len(names) for _, names in most[_OPEN_MAX:])
+        yield f"  and {rest} more not applicable, for {counted(len(most) - _OPEN_MAX, 'reason')}: see gate.json", "dim"
+
+
+def _tail_lines(result: GateResult) -> Iterator[tuple[str, str]]:
+    slowest = sorted(result.scenarios, key=lambda each: -each.seconds)[:3]
+    if slowest and slowest[0].seconds:
+        told = ", ".join(f"{each.name} {each.seconds:.1f} s" for each in slowest)
+        yield f"  slowest: {told}", "dim"
+    if result.cut:
+        yield f"  cut: {result.cut}", "head"
+    for sentence in result.unexplored[:1]:
+        yield f"  not explored: {sentence}", "dim"
+    if result.folder:
+        yield f"  results in {result.folder}", "dim"

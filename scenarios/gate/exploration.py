@@ -1,0 +1,135 @@
+"""The runs of a gate: a few seeds of each scenario first, then more where they are worth most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from lockref.errors import LockrefError
+from lockref.lab.loading import ProviderSpec
+from reports.checks.spec import VIOLATED
+from reports.checks.verdicts import decide
+from scenarios import interrupts
+from scenarios.campaign import Campaign, CampaignResult, run_campaigns
+from scenarios.definition.mixture import inapplicable
+from scenarios.definition.schema import Scenario
+from scenarios.gate.abilities import Abilities
+from scenarios.gate.demands import Asked, asked_of
+from scenarios.gate.spending import SCOUTS, Scouted, further_seeds
+
+
+@dataclass(slots=True, kw_only=True)
+class Explored:
+    """One scenario of a gate.
+
+    asked: what it asks of this lock. misfit: why it says nothing about the lock; "" if it does.
+    result: its runs, judged; None where none was made, because of the misfit or of `error`.
+    """
+
+    scenario: Scenario
+    asked: Asked
+    misfit: str = ""
+    result: CampaignResult | None = None
+    error: LockrefError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """All scenarios, in their order, and the lock's abilities as all runs together have shown them.
+
+    cut: why it ended before all was run that was planned; "" if it did not.
+    """
+
+    explored: Sequence[Explored]
+    abilities: Abilities
+    cut: str = ""
+
+
+def explore(
+    spec: ProviderSpec,
+    abilities: Abilities,
+    scenarios: Mapping[str, Scenario],
+    *,
+    seeds: range | None = None,
+    processes: int = 1,
+    keep_runs: int = 0,
+    is_over: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[CampaignResult], None] = lambda _result: None,
+) -> Exploration:
+    """Run every scenario that says something about the lock.
+
+    abilities: as it was asked. What it shows in any run counts everywhere, so demands are settled at the end.
+    seeds: of each scenario; None for as many as `spending` deals out. is_over: asked between pieces of work; True ends.
+    Raises KeyboardInterrupt after Ctrl-C.
+    """
+    has = abilities.has
+    parts = [
+        Explored(scenario=scenario, asked=asked_of(scenario, has), misfit=inapplicable(scenario, spec))
+        for scenario in scenarios.values()
+    ]
+    running = [part for part in parts if not part.misfit and part.asked.is_run]
+
+    def run(wanted: Mapping[str, Sequence[int]]) -> None:
+        chosen = [part for part in running if wanted.get(part.scenario.name) and part.error is None]
+        campaigns = [
+            Campaign(
+                scenario=part.scenario,
+                spec=spec,
+                seeds=wanted[part.scenario.name],
+                keep_runs=keep_runs,
+                not_demanded=part.scenario.not_demanded(spec.stands_on),
+            )
+            for part in chosen
+        ]
+        results = run_campaigns(campaigns, processes=processes, is_over=is_over, on_progress=on_progress)
+        with closing(results) as finished:
+            for part, result in zip(chosen, finished, strict=False):
+                if result.is_interrupted or interrupts.was_heard():
+                    raise KeyboardInterrupt
+                part.error = result.error
+                if part.result is None:
+                    part.result = result
+                else:
+                    part.result.join(result)
+
+    run({part.scenario.name: part.scenario.seeds(seeds, range(1, SCOUTS + 1)) for part in running})
+    abilities = _settled(spec, running, abilities)
+    cut = ""
+    if seeds is None and not is_over():
+        more = further_seeds({part.scenario.name: _scouted(part) for part in running if _may_go_on(part)})
+        run({name: range(SCOUTS + 1, SCOUTS + 1 + number) for name, number in more.items()})
+        abilities = _settled(spec, running, abilities)
+    if is_over():
+        cut = "the time was over before all planned seeds were run"
+    return Exploration(explored=parts, abilities=abilities, cut=cut)
+
+
+def _may_go_on(part: Explored) -> bool:
+    """True for a scenario whose seeds are not pinned, that ran, and that is about such a lock."""
+    return part.scenario.seed is None and part.result is not None and not part.asked.not_applicable
+
+
+def _settled(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities) -> Abilities:
+    """The abilities after these runs; each scenario then asks what such a lock can keep, and no more."""
+    for part in parts:
+        if part.result is not None:
+            reached = {name: count for name, (_, count) in part.result.summary.reach.items()}
+            abilities = abilities.seen_later(reached, where=part.scenario.name)
+    for part in parts:
+        part.asked = asked_of(part.scenario, abilities.has)
+        if part.result is not None:
+            part.result.ask(part.scenario, spec, without=part.asked.dropped)
+    return abilities
+
+
+def _scouted(part: Explored) -> Scouted:
+    assert part.result is not None, "only what ran is scouted"
+    summary = part.result.summary
+    verdicts = decide(summary)
+    return Scouted(
+        runs=summary.runs,
+        events=summary.events // max(1, summary.runs),
+        is_broken=VIOLATED in (verdicts.safety, verdicts.liveness, verdicts.fairness),
+        is_open=bool(summary.unreached),
+    )

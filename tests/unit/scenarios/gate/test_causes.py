@@ -1,0 +1,103 @@
+"""Failures of many scenarios are few causes; two mistakes are never one."""
+
+from __future__ import annotations
+
+from reports.checks.summary import Finding
+from scenarios.gate.causes import Case, Examined, also_broken, causes_of, effects, first_cause
+
+
+def finding(clause: str, *faults: str, run: int = 1, kind: str = "", similar: int = 0) -> Finding:
+    return Finding(
+        clause=clause,
+        kind=kind,
+        fault_kinds=tuple(sorted(faults)),
+        run=run,
+        at_ns=1,
+        witness={"kind": kind},
+        similar=similar,
+    )
+
+
+def grouped(*cases: Case, needs: dict[str, tuple[str, ...]], broken: dict[str, set[str]] | None = None):
+    """needs: by scenario, what its failure needs when it is shrunk. broken: what its run breaks."""
+    asked: list[str] = []
+
+    def examine(case: Case) -> Examined:
+        asked.append(case.scenario)
+        return Examined(
+            identity=f"LK-{case.scenario}",
+            replay="",
+            sentence="",
+            needs=needs[case.scenario],
+            broken=frozenset((broken or {}).get(case.scenario, {case.finding.clause})),
+            is_shrunk=True,
+        )
+
+    return causes_of(cases, examine), asked
+
+
+def test_one_missing_check_is_one_cause_and_is_examined_once():
+    """Three scenarios have more faults than it needs; they are accounted for without a run of their own."""
+    found, asked = grouped(
+        Case("a", finding("S3", "pause", similar=2), 0),
+        Case("b", finding("S3", "pause", "crash"), 1),
+        Case("c", finding("S3", "suspend", "error"), 2),
+        needs={"a": ("pause",)},
+    )
+    assert [(cause.clause, cause.scenarios, cause.runs) for cause in found] == [("S3", ("a", "b", "c"), 5)]
+    assert asked == ["a"]
+
+
+def test_a_failure_without_what_a_cause_needs_is_another_cause():
+    """One mistake shows when a holder is stopped, the other when an answer is lost."""
+    found, _ = grouped(
+        Case("a", finding("S3", "pause"), 0),
+        Case("b", finding("S3", "lose_reply"), 1),
+        needs={"a": ("pause",), "b": ("lose_reply",)},
+    )
+    assert [cause.scenarios for cause in found] == [("a",), ("b",)]
+
+
+def test_clauses_and_shapes_are_never_joined():
+    """A false denial and a false grant both break S7, and are two mistakes."""
+    found, _ = grouped(
+        Case("a", finding("S7", kind="false denial"), 0),
+        Case("b", finding("S7", kind="false grant"), 1),
+        Case("c", finding("S6", kind="false denial"), 2),
+        needs={"a": (), "b": (), "c": ()},
+    )
+    assert len(found) == 3
+
+
+def test_what_follows_from_a_cause_is_told_beside_it():
+    """In one run S6 is why S3 and S4 break; a run that shows S4 first is looked at, and breaks S6 as well."""
+    of_one_run = [finding("S3", "pause"), finding("S6", "pause"), finding("S4", "crash", "pause", run=7)]
+    assert [each.clause for each in first_cause(of_one_run)] == ["S6", "S4"]
+    found, _ = grouped(
+        Case("a", finding("S6", "pause"), 0),
+        Case("b", finding("S4", "crash", "pause"), 1),
+        needs={"a": ("pause",), "b": ("pause",)},
+        broken={"a": {"S6", "S3"}, "b": {"S6", "S4"}},
+    )
+    assert [(cause.clause, cause.scenarios, also_broken(cause)) for cause in found] == [
+        ("S6", ("a", "b"), ("S3", "S4"))
+    ]
+
+
+def test_safety_is_told_first_and_then_what_most_scenarios_show():
+    """The order does not depend on the order in which scenarios ended."""
+    cases = [
+        Case("a", finding("L1"), 0),
+        Case("b", finding("S7", "error"), 1),
+        Case("c", finding("S3", "pause"), 2),
+        Case("d", finding("S3", "pause"), 3),
+    ]
+    needs = {"a": (), "b": ("error",), "c": ("pause",)}
+    for order in (cases, cases[::-1]):
+        found, _ = grouped(*order, needs=needs)
+        assert [cause.clause for cause in found] == ["S3", "S7", "L1"]
+
+
+def test_a_lock_cannot_tell_some_kinds_of_faults_apart():
+    """An answer that is lost and a store that is cut off are one thing to it; a pause is another."""
+    assert effects(["partition", "lose_reply"]) == effects(["error"]) != effects(["pause"])
