@@ -66,7 +66,6 @@ GRACE_NS = 90 * NS_PER_S
 """How much longer than its duration and faults a run may last. A call that hangs then shows as L5."""
 
 EVENTS_MAX = 2_000_000
-_BUDGET = Budget(events_max=EVENTS_MAX)
 
 
 def _tells_of_no_lock(_key: str, _body: bytes) -> tuple[LockView, ...]:
@@ -406,7 +405,7 @@ def run_simulated(
         network=shared.network,
         schedule=RandomTies(stream(seed, "schedule")) if schedule is None else schedule,
         substrate=substrate,
-        budget=_BUDGET,
+        budget=Budget(events_max=EVENTS_MAX),
         recorder=recorder,
     )
     laboratory = _Laboratory(scenario, drawn, shared, world)
