@@ -10,15 +10,21 @@ from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from reports.checks.spec import Verdict
+
 HELD: Final = "held"
 VIOLATED: Final = "violated"
 NOT_LIVE: Final = "not_live"
 INCONCLUSIVE: Final = "inconclusive"
 NOT_APPLICABLE: Final = "not_applicable"
 NOT_RUN: Final = "could_not_be_run"
+ACCEPTED: Final = "accepted"
 
-Outcome = Literal["held", "violated", "not_live", "inconclusive", "not_applicable", "could_not_be_run"]
-"""violated: a safety clause broke. not_live: liveness, claimed fairness or a threshold broke, and no safety clause."""
+Outcome = Literal["held", "violated", "not_live", "accepted", "inconclusive", "not_applicable", "could_not_be_run"]
+"""violated: a safety clause broke. not_live: liveness, claimed fairness or a threshold broke, and no safety clause.
+
+accepted: as `violated` or `not_live`, and every cause is a known failure that the lock's team has accepted.
+"""
 
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 
@@ -63,7 +69,7 @@ class FailureGroup(_Part):
     sentence: one line with client and numbers. replay: the line that shows it again; "" if none does.
     scenarios: all that show it. runs: how many runs do, over all scenarios. is_safety: False for liveness and fairness.
     is_shrunk: False where there was no time to shrink it: then `faults` may be too many. block: the failure as `sim`
-    tells it, in at most 25 lines.
+    tells it, in at most 25 lines. accepted: why it does not stop the gate, and until when; "" where it does.
     """
 
     cause: str
@@ -82,6 +88,7 @@ class FailureGroup(_Part):
     is_safety: bool = True
     is_shrunk: bool = True
     block: str = ""
+    accepted: str = ""
 
 
 class AbilityFound(_Part):
@@ -98,13 +105,26 @@ class AbilityFound(_Part):
     contradiction: str = ""
 
 
+class Required(_Part):
+    """One limit that the caller requires of all runs together.
+
+    told: the limit, what was measured, and over how many samples. exit_code: what it adds to the gate's.
+    """
+
+    text: str
+    verdict: Verdict
+    told: str
+    exit_code: int = 0
+
+
 class GateResult(_Part):
     """The findings of a gate.
 
     exit_code: the verdict as docs/results.md numbers it. scenarios: in the order of the catalogue. groups: safety
-    first, those that most scenarios show first. unexplored: sentences on what was not explored. cut: why the gate
-    ended before all was explored that was planned; "" if it did not. folder: the run folder, as a path.
+    first, those that most scenarios show first. unexplored: sentences on what was not explored. cut: why the gate ended
+    before all was explored that was planned; "" if it did not. folder: the run folder, as a path.
     lock_file, lock_line: where the class of the lock begins; "" and None where that is not known.
+    required: the limits of `--require`. notes: what is wrong with the list of known failures, and what was left out.
     """
 
     format: Literal["lockref.gate/1"] = "lockref.gate/1"
@@ -120,6 +140,8 @@ class GateResult(_Part):
     folder: str = ""
     lock_file: str = ""
     lock_line: int | None = None
+    required: tuple[Required, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -133,3 +155,13 @@ class GateResult(_Part):
     def having(self, outcome: Outcome) -> tuple[GatedScenario, ...]:
         """The scenarios that ended so, in their order."""
         return tuple(each for each in self.scenarios if each.outcome == outcome)
+
+    def groups_of(self, scenario: GatedScenario) -> tuple[FailureGroup, ...]:
+        """The causes that a scenario shows, those first that stop the gate."""
+        shown = [group for group in self.groups if group.id in scenario.groups]
+        return tuple(sorted(shown, key=lambda group: bool(group.accepted)))
+
+    @property
+    def stopping(self) -> tuple[FailureGroup, ...]:
+        """The causes that nobody has accepted."""
+        return tuple(group for group in self.groups if not group.accepted)

@@ -15,10 +15,13 @@ _LINES_OF_GROUP: Final = 3
 _NAMES_MAX: Final = 4
 _OPEN_MAX: Final = 3
 _CONTRADICTIONS_MAX: Final = 2
+_EDGE_LINES_MAX: Final = 2
+"""Lines for each of: accepted causes, required limits, notes about the list of known failures."""
 _WORDS: Final = {
     "held": "held",
     "violated": "violated",
     "not_live": "not live",
+    "accepted": "accepted",
     "inconclusive": "inconclusive",
     "not_applicable": "not applicable",
     "could_not_be_run": "could not be run",
@@ -36,19 +39,21 @@ def screen_lines(result: GateResult) -> list[tuple[str, str]]:
         *_open_lines("inconclusive", result.having("inconclusive")),
         *_open_lines("could not be run", result.having("could_not_be_run")),
         *_not_applicable_lines(result.having("not_applicable")),
+        *_edge_lines(result),
         *_tail_lines(result),
-        _head(result),
+        headline(result),
     ]
-    causes = list(_group_lines(result.groups, room=LINES_MAX - len(before) - len(after)))
+    causes = list(_group_lines(result.stopping, room=LINES_MAX - len(before) - len(after)))
     lines = [(short(text, _WIDTH), style) for text, style in (*before, *causes, *after)]
     assert len(lines) <= LINES_MAX, "each part of the screen is bounded"
     return lines
 
 
-def _head(result: GateResult) -> tuple[str, str]:
+def headline(result: GateResult) -> tuple[str, str]:
+    """The verdict in one line, and its style: what the scenarios came to, the causes, runs, time and exit code."""
     word, style = _HEADS.get(result.exit_code, ("GATE FAILED", "bad"))
     ended = ", ".join(f"{result.count(each):,} {_WORDS[each]}" for each in _WORDS if result.count(each))  # type: ignore[arg-type]
-    causes = f"; {counted(len(result.groups), 'cause')}" if result.groups else ""
+    causes = f"; {counted(len(result.stopping), 'cause')}" if result.stopping else ""
     return (
         f"{word}   {result.provider}: {ended}{causes}; {counted(result.runs, 'run')} in {result.seconds:,.0f} s "
         f"(exit {result.exit_code})",
@@ -73,14 +78,15 @@ def _group_lines(groups: Sequence[FailureGroup], *, room: int) -> Iterator[tuple
         needs = ", ".join(kind.replace("_", " ") for kind in group.faults) or "no fault"
         also = f"; also {', '.join(group.also)}" if group.also else ""
         yield f"✗ {group.clause}   {group.id}   {short(readable(group.sentence), 150)}", "bad"
-        yield f"    {_shown_by(group)}; needs {needs}{also}", ""
+        yield f"    {group.cause}: {shown_by(group)}; needs {needs}{also}", ""
         yield f"    {group.replay or 'no line shows it again: the lock is not deterministic'}", ""
     if rest := groups[shown:]:
         clauses = ", ".join(dict.fromkeys(group.clause for group in rest))
         yield f"  and {counted(len(rest), 'more cause')} ({clauses}): see gate.json", ""
 
 
-def _shown_by(group: FailureGroup) -> str:
+def shown_by(group: FailureGroup) -> str:
+    """The number of scenarios that show a cause, and the first of their names."""
     names = ", ".join(group.scenarios[:_NAMES_MAX])
     rest = len(group.scenarios) - _NAMES_MAX
     show = "shows" if len(group.scenarios) == 1 else "show"
@@ -105,6 +111,18 @@ def _not_applicable_lines(scenarios: Sequence[GatedScenario]) -> Iterator[tuple[
     if len(most) > _OPEN_MAX:
         rest = sum(len(names) for _, names in most[_OPEN_MAX:])
         yield f"  and {rest} more not applicable, for {counted(len(most) - _OPEN_MAX, 'reason')}: see gate.json", "dim"
+
+
+def _edge_lines(result: GateResult) -> Iterator[tuple[str, str]]:
+    accepted = [f"  {group.accepted}: {group.cause}, {group.id}" for group in result.groups if group.accepted]
+    # What is wrong stands before what is well, since the last ones may not be told.
+    required = sorted(result.required, key=lambda limit: limit.verdict == "held")
+    limits = [f"  required: {limit.verdict}: {limit.told}" for limit in required]
+    for lines, style in ((accepted, "dim"), (limits, ""), ([f"  {note}" for note in result.notes], "head")):
+        shown = lines if len(lines) <= _EDGE_LINES_MAX else lines[: _EDGE_LINES_MAX - 1]
+        yield from ((line, style) for line in shown)
+        if len(shown) < len(lines):
+            yield f"  and {len(lines) - len(shown)} more of these: see gate.json", style
 
 
 def _tail_lines(result: GateResult) -> Iterator[tuple[str, str]]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reports.formats.gate_result import INCONCLUSIVE, NOT_RUN, GateResult
+from reports.formats.gate_screen import headline, shown_by
 from reports.formats.results import Failure, Results
 from reports.formats.text import outgoing, printable, readable, short
 
 ERRORS_MAX = 10
 DATA_MAX = 4000
+UNDECIDED = (INCONCLUSIVE, NOT_RUN)
 
 
 def annotation_lines(
@@ -63,6 +66,45 @@ def annotation_lines(
         if standing == "allowed"
     ][:ERRORS_MAX]
     return lines
+
+
+def gate_annotation_lines(result: GateResult) -> list[str]:
+    """Lines for a whole gate: at most ten errors, and one notice that counts what these do not tell.
+
+    An error points to the class of the lock; where that is not known, to the scenario, if it is a file of the user's.
+    """
+    sources = {each.name: each.source for each in result.scenarios}
+    errors = [
+        (
+            f"{group.clause} violated: {shown_by(group)}",
+            f"{readable(group.sentence)}{f' ({group.replay})' if group.replay else ''}",
+            sources.get(group.scenario, ""),
+        )
+        for group in result.stopping
+    ]
+    errors += [("required", limit.told, "") for limit in result.required if limit.exit_code]
+    undecided = [each for each in result.scenarios if each.outcome in UNDECIDED and each.exit_code]
+    errors += [
+        (f"{each.name} {each.outcome.replace('_', ' ')}", each.reason or "no reason is known", each.source)
+        for each in undecided
+    ]
+    lines = [_gate_error(result, *error) for error in errors[:ERRORS_MAX]]
+    counts = [(len(errors) - ERRORS_MAX, "more"), (len(result.groups) - len(result.stopping), "accepted")]
+    told = [f"{number} {word}" for number, word in counts if number > 0]
+    if told:
+        lines.append(_notice(f"{headline(result)[0]}; {', '.join(told)}: see gate.json"))
+    return lines
+
+
+def _notice(text: str) -> str:
+    return f"::notice title=lockref::{_data(text)}"
+
+
+def _gate_error(result: GateResult, title: str, message: str, source: str) -> str:
+    line = result.lock_line if result.lock_file else 1 if source else None
+    place = result.lock_file or source
+    where = f"file={_property(place)},line={line}," if place else ""
+    return f"::error {where}title={_property(title)}::{_data(short(message, 500))}"
 
 
 def _error(results: Results, failure: Failure) -> str:

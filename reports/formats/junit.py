@@ -1,20 +1,46 @@
 """Results as JUnit XML, for CI systems that draw test results.
 
-One `testcase` for each results document (a scenario, a lock and a backend). A
-violation is a `failure`. An inconclusive verdict is an `error`, not a skip: a
-skip reads as green. Only where the caller allows what is wrong (exit code 3 or
-4) is it `skipped`, with the reason.
+One `testcase` for each results document (a scenario, a lock and a backend), or for each scenario of a gate. A
+violation is a `failure`. An inconclusive verdict is an `error`, not a skip: a skip reads as green. Only where the
+caller allows what is wrong (exit code 3 or 4) is it `skipped`, with the reason; so, too, in a gate, what does not apply
+to the lock and what its team has accepted.
+
+The form is that of Jenkins' schema junit-10 with two additions, which its reader and pytest have as well: `properties`
+of a test case, and `skipped` of all suites.
 """
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from reports.formats import gate_result
+from reports.formats.exit_codes import HELD
+from reports.formats.gate_result import NOT_LIVE, VIOLATED, FailureGroup, GatedScenario, GateResult, Required
 from reports.formats.results import Failure, Results, Standing
 from reports.formats.text import printable, short
 
 _BODY_MAX = 20_000
+
+_Ended = Literal["", "failure", "error", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One test case. outcome: the element that says how it ended; "" for a pass. kind, message, body: what it holds."""
+
+    name: str
+    class_name: str
+    properties: Sequence[tuple[str, str]]
+    outcome: _Ended = ""
+    kind: str = ""
+    message: str = ""
+    body: str = ""
+    seconds: float | None = None
 
 
 def junit_xml(
@@ -28,46 +54,124 @@ def junit_xml(
 
     allow_inconclusive, allow_not_live, allow_store_lost: the gate takes exit codes 3, 4 and 5 for a pass.
     """
-    suites = ET.Element("testsuites", name="lockref")
-    suite = ET.SubElement(suites, "testsuite", name="lockref")
-    counts = {"failures": 0, "errors": 0, "skipped": 0}
-    for one in results:
-        standing = one.standing(
+    standings = [
+        one.standing(
             allow_inconclusive=allow_inconclusive, allow_not_live=allow_not_live, allow_store_lost=allow_store_lost
         )
-        outcome = _add_case(suite, one, standing)
-        if outcome:
-            counts[outcome] += 1
+        for one in results
+    ]
+    return _document("lockref", [_case(one, standing) for one, standing in zip(results, standings, strict=True)])
+
+
+def gate_junit_xml(result: GateResult) -> str:
+    """One document for a whole gate: a test case for each scenario, and one for each limit that is required."""
+    cases = [_gated(result, scenario) for scenario in result.scenarios]
+    return _document("lockref gate", [*cases, *(_required(result, limit) for limit in result.required)])
+
+
+def _document(name: str, cases: Sequence[_Case]) -> str:
+    suites = ET.Element("testsuites", name=name)
+    suite = ET.SubElement(suites, "testsuite", name=name)
+    ended = Counter(case.outcome for case in cases)
+    counts = {"tests": len(cases), "failures": ended["failure"], "errors": ended["error"], "skipped": ended["skipped"]}
     for element in (suites, suite):
-        element.set("tests", str(len(results)))
-        for name, number in counts.items():
-            element.set(name, str(number))
+        for counter, number in counts.items():
+            element.set(counter, str(number))
+    for case in cases:
+        _add(suite, case)
     ET.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
 
 
-def _add_case(suite: ET.Element, results: Results, standing: Standing) -> str:
-    """Append one case; answers which counter it adds to, "" for a pass."""
-    first = results.failures[0] if results.failures else None
-    case = ET.SubElement(suite, "testcase", name=_clean(results.title or "history"), classname=_class_name(first))
-    properties = ET.SubElement(case, "properties")
-    for name, value in _properties(results, first):
+def _add(suite: ET.Element, case: _Case) -> None:
+    element = ET.SubElement(suite, "testcase", name=_clean(case.name), classname=_clean(case.class_name))
+    if case.seconds is not None:
+        element.set("time", f"{case.seconds:.3f}")
+    properties = ET.SubElement(element, "properties")
+    for name, value in case.properties:
         ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+    if case.outcome:
+        ended = ET.SubElement(element, case.outcome, message=_clean(case.message))
+        if case.kind:
+            ended.set("type", _clean(case.kind))
+        if case.body:
+            ended.text = "\n" + printable(case.body, _BODY_MAX) + "\n"
+
+
+def _case(results: Results, standing: Standing) -> _Case:
+    """The case of one results document."""
+    first = results.failures[0] if results.failures else None
+    case = _Case(name=results.title or "history", class_name=_class_name(first), properties=_properties(results, first))
     clauses = ", ".join(results.broken)
     broken = f"{clauses} violated: {results.statement}" if clauses else results.statement
     if standing == "violated":
-        failure = ET.SubElement(case, "failure", type=_clean(clauses), message=_clean(broken))
-        failure.text = _body(results.failures)
-        return "failures"
+        return replace(case, outcome="failure", kind=clauses, message=broken, body=_body(results.failures))
     said = "; ".join(results.reasons) or results.statement
     if standing == "inconclusive":
-        ET.SubElement(case, "error", message=_clean(f"inconclusive: {said}"), type="inconclusive")
-        return "errors"
+        return replace(case, outcome="error", kind="inconclusive", message=f"inconclusive: {said}")
     if standing == "allowed":
         told = f"inconclusive: {said}" if results.worst == "inconclusive" else broken
-        ET.SubElement(case, "skipped", message=_clean(told))
-        return "skipped"
-    return ""
+        return replace(case, outcome="skipped", message=told)
+    return case
+
+
+def _gated(result: GateResult, scenario: GatedScenario) -> _Case:
+    """The case of one scenario of a gate."""
+    groups = result.groups_of(scenario)
+    case = _Case(
+        name=scenario.name,
+        class_name=_gate_class(result),
+        properties=_gate_properties(result, scenario, groups),
+        seconds=scenario.seconds,
+    )
+    if scenario.outcome in (VIOLATED, NOT_LIVE):
+        stopping = [group for group in groups if not group.accepted]
+        message = stopping[0].sentence if stopping else scenario.reason or f"{', '.join(scenario.broken)} violated"
+        blocks = "\n\n".join(group.block or group.sentence for group in stopping)
+        is_allowed = scenario.exit_code == HELD
+        return replace(
+            case,
+            outcome="skipped" if is_allowed else "failure",
+            kind=", ".join(scenario.broken),
+            message=message,
+            body="" if is_allowed else blocks,
+        )
+    if scenario.outcome == gate_result.ACCEPTED:
+        told = "; ".join(f"{group.sentence} ({group.accepted})" for group in groups)
+        return replace(case, outcome="skipped", kind="accepted", message=told)
+    if scenario.outcome == gate_result.NOT_APPLICABLE:
+        return replace(case, outcome="skipped", kind="not applicable", message=f"not applicable: {scenario.reason}")
+    if scenario.outcome == gate_result.HELD:
+        return case
+    word = scenario.outcome.replace("_", " ")
+    is_allowed = scenario.exit_code == HELD
+    return replace(case, outcome="skipped" if is_allowed else "error", kind=word, message=f"{word}: {scenario.reason}")
+
+
+def _required(result: GateResult, limit: Required) -> _Case:
+    """The case of a limit that all runs together must keep."""
+    case = _Case(name=f"required: {limit.text}", class_name=_gate_class(result), properties=[("measured", limit.told)])
+    if limit.verdict == "held":
+        return case
+    stopped: _Ended = "failure" if limit.verdict == "violated" else "error"
+    return replace(case, outcome=stopped if limit.exit_code else "skipped", kind=limit.verdict, message=limit.told)
+
+
+def _gate_class(result: GateResult) -> str:
+    # Readers take what stands before the last dot for a package. A path has dots and slashes of its own.
+    return f"lockref.gate.{re.sub(r'[^A-Za-z0-9_-]+', '_', result.provider)}"
+
+
+def _gate_properties(
+    result: GateResult, scenario: GatedScenario, groups: Sequence[FailureGroup]
+) -> list[tuple[str, str]]:
+    found = [("outcome", scenario.outcome), ("runs", str(scenario.runs)), ("run", result.folder)]
+    if scenario.reason:
+        found.append(("reason", scenario.reason))
+    for group in groups:
+        found += [("cause", group.cause), ("failure", group.id), ("replay", group.replay)]
+        found += [("scenario", group.scenario), *([("seed", str(group.seed))] if group.seed is not None else [])]
+    return found
 
 
 def _class_name(failure: Failure | None) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from reports.formats.gate_result import AbilityFound, FailureGroup, GatedScenario, GateResult
+from reports.formats.gate_result import AbilityFound, FailureGroup, GatedScenario, GateResult, Required
 from reports.formats.gate_screen import LINES_MAX, screen_lines
 
 
-def result(*, exit_code: int = 0, groups: int = 0, scenarios: int = 3, outcome: str = "held") -> GateResult:
+def result(
+    *, exit_code: int = 0, groups: int = 0, scenarios: int = 3, outcome: str = "held", edges: int = 0
+) -> GateResult:
     names = [f"s{number}" for number in range(scenarios)]
     return GateResult(
         provider="./mine.py:Mine",
@@ -37,6 +39,8 @@ def result(*, exit_code: int = 0, groups: int = 0, scenarios: int = 3, outcome: 
         abilities=tuple(
             AbilityFound(name=f"a{number}", has=True, evidence="seen", contradiction="but not") for number in range(9)
         ),
+        required=(Required(text="wait < 1s", verdict="held", told="wait < 1s: 1 ms"),) * edges,
+        notes=("S1 was not found any more",) * edges,
         unexplored=("seeds",) * 5,
         cut="the time was over",
         folder=".lockref/runs/x",
@@ -45,9 +49,10 @@ def result(*, exit_code: int = 0, groups: int = 0, scenarios: int = 3, outcome: 
 
 @pytest.mark.parametrize("outcome", ["held", "violated", "inconclusive", "not_applicable", "could_not_be_run"])
 @pytest.mark.parametrize("groups", [0, 1, 200])
-def test_it_has_at_most_forty_lines(groups, outcome):
+@pytest.mark.parametrize("edges", [0, 50])
+def test_it_has_at_most_forty_lines(groups, outcome, edges):
     """Also of a lock that breaks everything for two hundred causes in two hundred scenarios."""
-    lines = screen_lines(result(groups=groups, scenarios=200, outcome=outcome, exit_code=1))
+    lines = screen_lines(result(groups=groups, scenarios=200, outcome=outcome, exit_code=1, edges=edges))
     assert len(lines) <= LINES_MAX
     assert all("\n" not in text and len(text) <= 200 for text, _ in lines)
 
@@ -65,3 +70,22 @@ def test_the_last_line_is_the_verdict(code, word):
     last, _ = screen_lines(result(exit_code=code))[-1]
     assert last.startswith(word)
     assert f"3 held; 12 runs in 0 s (exit {code})" in last
+
+
+def test_an_accepted_cause_is_told_in_one_line_with_its_reason():
+    """It is no cause of the verdict, so it has no lines of a failure; the word of a cause is what a list names."""
+    two = result(exit_code=1, groups=2)
+    accepted = two.groups[0].model_copy(update={"accepted": "accepted until 2027-03-31: one writer", "cause": "S4:x:y"})
+    lines = [line for line, _ in screen_lines(two.model_copy(update={"groups": (accepted, two.groups[1])}))]
+    assert "  accepted until 2027-03-31: one writer: S4:x:y, LK-0" in lines
+    assert not [line for line in lines if line.startswith("✗") and "LK-0" in line]
+    assert [line for line in lines if line.startswith("    S3:two-clients:stopped: 3 scenarios show it: s0")]
+    assert "; 1 cause; " in lines[-1]
+
+
+def test_a_broken_requirement_stands_before_those_that_hold():
+    limits = [Required(text=str(n), verdict="held", told=f"held {n}") for n in range(3)]
+    broken = Required(text="handoff < 2s", verdict="violated", told="handoff < 2s: 4.000 s", exit_code=4)
+    lines = [line for line, _ in screen_lines(result().model_copy(update={"required": (*limits, broken)}))]
+    assert "  required: violated: handoff < 2s: 4.000 s" in lines
+    assert "  and 3 more of these: see gate.json" in lines
