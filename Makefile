@@ -17,7 +17,7 @@ help: ## this list
 
 setup: $(READY) ## build the environment in .venv
 
-$(READY): pyproject.toml requirements-tools.lock requirements-dev.lock requirements-java.lock
+$(READY): pyproject.toml hatch_build.py requirements-tools.lock requirements-dev.lock requirements-java.lock
 	@echo "building $(VENV): the first time a download of about 1 GB"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-tools.lock
@@ -61,7 +61,7 @@ docs: $(READY) ## what is generated: JSON schema of scenarios, the table of faul
 	$(BIN)/lockref scenario schema --output scenarios/schema.json
 	$(BIN)/python -m tests.docs.embed
 
-LOCK := $(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --no-emit-index-url
+LOCK := $(BIN)/uv pip compile -q pyproject.toml --extra all --universal --generate-hashes --no-header --no-emit-index-url
 
 locks: $(READY) ## the pinned packages, after a change of pyproject.toml; versions that still fit stay
 	$(LOCK) -o requirements.lock > /dev/null

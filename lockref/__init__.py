@@ -95,3 +95,8 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module 'lockref' has no attribute {name!r}")
     return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not, for `dir` and for editors."""
+    return sorted({*globals(), *__all__})

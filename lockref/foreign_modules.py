@@ -17,6 +17,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, redi
 from pathlib import Path
 from types import ModuleType
 
+from lockref import rooms
+
 PREFIX = "lockref_file"
 
 
@@ -77,15 +79,16 @@ def importable(folder: Path, what: str) -> Iterator[None]:
     """
     folder = folder.resolve()
     entry = str(folder)
-    _set_strangers_aside(folder)
     importlib.invalidate_caches()
-    sys.path.insert(0, entry)
-    try:
-        with redirect_stdout(sys.stderr), _watch(f"the import of {what}"):
-            yield
-    finally:
-        if entry in sys.path:
-            sys.path.remove(entry)
+    with rooms.stepped_aside(folder):
+        _set_strangers_aside(folder)
+        sys.path.insert(0, entry)
+        try:
+            with redirect_stdout(sys.stderr), _watch(f"the import of {what}"):
+                yield
+        finally:
+            if entry in sys.path:
+                sys.path.remove(entry)
 
 
 def _set_strangers_aside(folder: Path) -> None:
@@ -97,7 +100,7 @@ def _set_strangers_aside(folder: Path) -> None:
     names = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
     for name in sorted(names & sys.modules.keys()):
         home = _home(sys.modules[name])
-        if home is not None and home != folder and home in _folders and home != _OURS:
+        if home is not None and home != folder and home in _folders and home != rooms.HOME:
             _rename(name, "", f"@{_digest(home)}")
     for kept in sorted({full.partition(".")[0] for full in sys.modules if f"@{_digest(folder)}" in full}):
         _rename(kept.partition("@")[0], f"@{_digest(folder)}", "")
@@ -123,6 +126,5 @@ def _digest(path: Path) -> str:
     return hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()
 
 
-_OURS = Path(__file__).resolve().parents[1]
 _folders: set[Path] = set()
 """The folders that were importable before; modules from elsewhere are nobody's neighbours."""

@@ -34,6 +34,7 @@ import lockref
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, Location
 from lockref.lab.loading import ProviderSpec
+from lockref.rooms import HOME
 from lockref.strict_json import NotJson, is_whole, read_object, whole_number
 from reports.checks import Judgement
 from reports.history_files import CHUNKS, load_history, write_history
@@ -312,11 +313,11 @@ def _hash(parts: Sequence[bytes]) -> str:
 
 def _own_sources() -> list[bytes]:
     """Every source file that decides what a simulated run does and how it is judged."""
-    root = Path(lockref.__file__).resolve().parent.parent
     # All sources, not those that the scenario reaches: imports in functions make the reach undecidable, and a hash that
     # misses a file lets an old verdict speak for new code. The price is a run from the first seed after any change.
-    rooms = [root / "lockref", root / "sim", root / "scenarios", root / "reports" / "checks"]
-    return [path.read_bytes() for room in rooms for path in sorted(room.rglob("*.py"))]
+    rooms = [Path(lockref.__file__).resolve().parent, HOME / "sim", HOME / "scenarios", HOME / "reports" / "checks"]
+    files = {path for room in rooms for path in room.rglob("*.py")}
+    return [path.read_bytes() for path in sorted(files)]
 
 
 def _provider_sources(spec: ProviderSpec) -> list[bytes]:

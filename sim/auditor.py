@@ -59,7 +59,7 @@ DOORS: tuple[tuple[ModuleType | type, tuple[str, ...]], ...] = (
 )
 """What the plain auditor replaces. `random` keeps its own alias of urandom, hence both."""
 
-EXEMPT_MODULES = ("sim.kernel.substrates", "lockref.history", "logging")
+EXEMPT_MODULES = (f"{__package__}.kernel.substrates", "lockref.history", "logging")
 """Callers that may pass: the gated substrate is made of threads, the record serves real ones too and never waits while
 it holds its mutex, and a log record's stamp decides nothing."""
 

@@ -18,34 +18,14 @@ import traceback
 import click
 
 import lockref
-from lockref.errors import BackendUnavailable, ConfigError, LockrefError, did_you_mean
+from lockref.cli.commands import COMMANDS
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, LockrefError, did_you_mean
+from lockref.extras import extra_of, install
 from lockref.foreign_modules import watch_imports
 from lockref.temporary_folders import sweep
 from scenarios import interrupts
 from scenarios.supervised import supervised
 from scenarios.worlds.processes.import_watch import ends_stuck_import
-
-# Name -> (module, one line for --help). The line is here so that listing the
-# commands imports none of them.
-COMMANDS = {
-    "demo": ("demo", "Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."),
-    "doctor": ("doctor", "Tell what is installed and what each absence disables."),
-    "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
-    "gate": ("gate", "Put a lock through the whole catalogue: what it can do, and the causes of what broke."),
-    "replay": ("replay", "Re-run a stored failure: FIXED, FAILED or ERROR."),
-    "bench": ("bench", "Contend with many threads on a real server."),
-    "wire": ("wire", "Watch and disturb any program on the wire to its store, and judge its lock."),
-    "probe": ("probe", "Ask a store whether it can carry a lock, and of which design."),
-    "evaluate": ("evaluate", "Probe a store, contend on it, strike its wire with faults: one page for an architect."),
-    "check": ("check", "Judge any recorded history."),
-    "report": ("report", "Write the report of a run through Spark."),
-    "compare": ("compare", "Put runs side by side, with what cannot be told from chance."),
-    "scenario": ("scenario", "List the catalogue; validate and test scenario files."),
-    "delta": ("delta", "Plan the writers of Delta tables; draw what waiting costs."),
-    "cluster": ("cluster", "Run the locks of a cluster file on a real ZooKeeper, as Apache Helix does."),
-    "backends": ("backends", "List the servers that locks can stand on."),
-    "providers": ("providers", "List the locks that can be put to the test."),
-}
 
 _WATCHED = ("sim", "gate", "replay", "bench", "evaluate", "scenario", "cluster", "report")
 """Commands in whose own process a lock under test or a JVM runs, which can end it or hold it up. `wire` starts its
@@ -155,6 +135,11 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail("interrupted", interrupts.EXIT_CODE)
     except LockrefError as error:
         return _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name)
+        if not extra:
+            return _defect(error)
+        return _fail(f"this needs {error.name}, which is not installed: {install(extra)}", CapabilityMissing.exit_code)
     except OSError as error:
         if error.errno not in _MACHINE:
             return _defect(error)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import CapabilityMissing
+from lockref.extras import told
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.measured import Measurements
 from lockref.stores.probe.selftest import RACERS_DEFAULT, measure, require_kept
@@ -46,7 +47,8 @@ class Admission:
         """
         if path is None:
             return cls(allows_unsafe=allows_unsafe)
-        from lockref.stores.probe import fingerprint  # Its checks load pydantic, which a lock without one never needs.
+        with told("a fingerprint needs"):
+            from lockref.stores.probe import fingerprint  # Its checks load pydantic: a lock without one never needs it.
 
         return cls(fingerprint=fingerprint.load(path), path=path, allows_unsafe=allows_unsafe)
 

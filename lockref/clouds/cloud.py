@@ -17,6 +17,7 @@ from lockref.clouds.answers import Meaning, Question
 from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Place, WriteMode
 from lockref.clouds.statuses import ServerStatuses, StatusRow
 from lockref.clouds.traffic import NOTHING, Exchange, ObjectReply, ObjectRequest, Readable
+from lockref.extras import EXTRAS, told
 from lockref.stores.address import StoreAddress
 from lockref.stores.port import ObjectStore
 
@@ -89,10 +90,14 @@ def on_use(module: str, name: str, *last: object) -> Callable[..., Any]:
     """The function `name` of a module that loads an SDK. The module is imported when the function is called.
 
     last: arguments that follow those of the call.
+    Errors: CapabilityMissing where the SDK is not installed.
     """
+    cloud = module.split(".")[2]  # Also the name of the extra that brings the SDK.
 
     def call(*given: object) -> Any:
-        return getattr(import_module(module), name)(*given, *last)
+        with told(f"{EXTRAS[cloud].gives} need", extra=cloud):
+            found = getattr(import_module(module), name)
+        return found(*given, *last)
 
     return call
 

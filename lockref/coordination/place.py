@@ -13,6 +13,7 @@ from lockref.clouds.uri import cloud_of
 from lockref.coordination.port import Failure, delete, is_failure
 from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
+from lockref.extras import EXTRAS, told
 from lockref.ports import Channel
 from lockref.runtime import Runtime, ThreadRuntime
 from lockref.words import Outcome
@@ -55,7 +56,8 @@ def coordination_channel(address: StoreAddress, *, client: str) -> Channel:
     """
     if cloud_of(address).service != COORDINATION.name:
         raise no_sessions(str(address))
-    from lockref.coordination.zookeeper import ZooKeeperChannel
+    with told(f"{EXTRAS['zookeeper'].gives} need", extra="zookeeper"):
+        from lockref.coordination.zookeeper import ZooKeeperChannel
 
     return ZooKeeperChannel(hosts_of(address), client=client, auth=credentials(os.environ))
 

@@ -54,6 +54,7 @@ from lockref.provider import (
     ProviderFactory,
     StateDecoder,
 )
+from lockref.rooms import PACKAGES
 from lockref.services import DEFAULT_KIND, SERVICES
 from lockref.stores.keys import check_key
 
@@ -77,7 +78,6 @@ BUILT_IN: Mapping[str, str] = {
 """
 
 ENTRY_POINTS = "lockref.providers"
-_OWN_PACKAGES = ("lockref", "sim", "scenarios", "reports")
 _METHODS: Mapping[str, tuple[object, ...]] = {"try_lock": (), "lock": (1.0,), "unlock": (), "holds": (), "close": ()}
 """What is called, with what."""
 
@@ -166,7 +166,7 @@ def is_installed_code(reference: str) -> bool:
     if ":" not in reference:
         return True
     source = reference.rpartition(":")[0]
-    return "/" not in source and not source.endswith(".py") and source.partition(".")[0] in _OWN_PACKAGES
+    return "/" not in source and not source.endswith(".py") and source.partition(".")[0] in PACKAGES
 
 
 def description_of(name: str, home: str) -> dict[str, str]:

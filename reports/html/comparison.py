@@ -20,7 +20,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
     comparison.write(folder / "comparison.json")
     write_atomically(folder / "comparison.md", comparison_markdown(comparison))
     environment = Environment(
-        loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
+        loader=PackageLoader(__package__, "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=presentable,
     )  # fmt: skip
     environment.filters.update(short=short, badge=lambda word: BADGES.get(word, "not_applicable"))

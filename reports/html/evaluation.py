@@ -36,7 +36,7 @@ def write_evaluation(
     document = {"format": "lockref.evaluation/1", "stores": list(stores)}
     write_atomically(folder / "evaluation.json", printable_json(json.dumps(document, indent=1)) + "\n")
     environment = Environment(
-        loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
+        loader=PackageLoader(__package__, "templates"), autoescape=True, undefined=StrictUndefined,
         finalize=lambda value: short(value, TEXT_MAX) if isinstance(value, str) else value,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip

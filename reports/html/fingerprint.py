@@ -25,7 +25,7 @@ _WITNESS: Final = ("request", "mode", "key", "condition", "status", "code", "ver
 def page_of(fingerprints: Sequence[Fingerprint]) -> str:
     """The page as text: one file that needs no other and asks for nothing outside."""
     environment = Environment(
-        loader=PackageLoader("reports.html", "templates"),
+        loader=PackageLoader(__package__, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: short(value, TEXT_MAX) if isinstance(value, str) else value,

@@ -35,7 +35,7 @@ def write_page(pictures: Sequence[DrawnPicture], folder: Path, *, name: str, tit
     for picture in pictures:
         (folder / f"{picture.name}.png").write_bytes(picture.png)
     environment = Environment(
-        loader=PackageLoader("reports.html", "templates"), autoescape=True, undefined=StrictUndefined,
+        loader=PackageLoader(__package__, "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     drawings = [

@@ -43,7 +43,7 @@ def render(
 def page_text(sections: Sequence[Section], *, title: str) -> str:
     """The page as text. Autoescape is on: only `Markup` made in `sections` goes in as it is."""
     environment = Environment(
-        loader=PackageLoader("reports.html", "templates"),
+        loader=PackageLoader(__package__, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=presentable,

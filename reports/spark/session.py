@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+import lockref
 from lockref.errors import CapabilityMissing
 from lockref.java import JavaHome, search_java
 from lockref.temporary_folders import owned_folder
@@ -41,7 +42,7 @@ _SHORT_OPTIONS = (
     # With one compiler the JVM reserves 48 MB for code; four small passes fill that, and it stops compiling.
     "-XX:ReservedCodeCacheSize=240m",
 )
-PROJECT_ROOT = Path(__file__).resolve().parent.parent.parent
+PROJECT_ROOT = Path(lockref.__file__).resolve().parent.parent
 
 _starting = threading.Lock()
 _session: SparkSession | None = None
@@ -218,7 +219,7 @@ def settings(folder: Path, *, is_long: bool = False) -> dict[str, str]:
         chosen["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
         chosen["spark.sql.shuffle.partitions"] = str(cores())
     if sys.version_info < (3, 12):
-        chosen["spark.python.daemon.module"] = "reports.spark.daemon"
+        chosen["spark.python.daemon.module"] = f"{__package__}.daemon"
     return chosen
 
 

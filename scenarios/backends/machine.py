@@ -16,7 +16,9 @@ from pathlib import Path
 
 import lockref
 from lockref.clouds.azure.account import CONNECTION_STRING, KEY, SAS
+from lockref.extras import install
 from lockref.java import find_java
+from lockref.rooms import HOME, MOVABLE
 from scenarios.backends.docker import docker_engine, why_no_engine
 from scenarios.backends.environments import find_uv
 
@@ -38,15 +40,15 @@ def _python() -> Inspection:
 
 
 def _rooms() -> list[Inspection]:
-    """A foreign package called `sim`, `reports` or `scenarios` earlier on the path would run instead of ours."""
-    home = Path(lockref.__file__).resolve().parent.parent
+    """The places of our packages: a foreign one of the same name would run instead of ours."""
+    inside = "" if MOVABLE else f"{lockref.__name__}."
     findings = []
     for room in ROOMS:
-        spec = importlib.util.find_spec(room)
+        spec = importlib.util.find_spec(inside + room)
         origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
         if origin is None:
             findings.append(Inspection(f"package {room}", "wrong", "not found", "the laboratory: reinstall lockref"))
-        elif origin.parent.parent != home:
+        elif origin.parent.parent != HOME:
             findings.append(
                 Inspection(
                     f"package {room}",
@@ -70,11 +72,11 @@ def _java() -> Inspection:
     return Inspection("Java", "ok", f"{java.version} ({java.path}, {java.source})")
 
 
-def _distribution(name: str, disables: str) -> Inspection:
+def _distribution(name: str, extra: str, disables: str) -> Inspection:
     try:
         return Inspection(name, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Inspection(name, "absent", f"not installed: pip install {name}", disables)
+        return Inspection(name, "absent", f"not installed: {install(extra)}", disables)
 
 
 def _program(names: tuple[str, ...], label: str, disables: str) -> Inspection:
@@ -119,10 +121,11 @@ def examine() -> list[Inspection]:
         _python(),
         *_rooms(),
         _java(),
-        _distribution("pyspark", "the Spark pipeline: reports come from Python alone"),
-        _distribution("boto3", "S3"),
-        _distribution("google-cloud-storage", "GCS"),
-        _distribution("azure-storage-blob", "Azure"),
+        _distribution("pyspark", "spark", "the Spark pipeline: reports come from Python alone"),
+        _distribution("boto3", "s3", "S3, and tables of DynamoDB"),
+        _distribution("google-cloud-storage", "gcs", "GCS"),
+        _distribution("azure-storage-blob", "azure", "Azure"),
+        _distribution("kazoo", "zookeeper", "ZooKeeper"),
         _program(("chromium", "chromium-browser", "google-chrome"), "Chromium", "the test that opens the report"),
         _uv(),
         _program(

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec
+from lockref.rooms import PACKAGES
 
-_ROOMS = ("sim", "scenarios", "lockref")
 _LOCKS = ("lockref.locks", "lockref.storage")
 _LIBRARY_PATHS = ("site-packages", "dist-packages")
 _WORDS_MAX = 200
@@ -32,7 +32,7 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
     stranger replaced has returned before the reference raises, and does not
     show in the traceback. So what the reference raises counts as the stranger's.
     """
-    is_stranger = _room_of(provider) not in _ROOMS
+    is_stranger = _room_of(provider) not in PACKAGES
     return any(
         is_foreign or (is_stranger and module.startswith(_LOCKS)) for _, module, is_foreign in _walk(error, provider)
     )
@@ -40,7 +40,7 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
 
 def place_of(error: BaseException, provider: ProviderSpec) -> str:
     """`file.py:17`, where in the lock's own code it was raised, or called what raised; empty if nowhere in it."""
-    is_ours = _room_of(provider) in _ROOMS
+    is_ours = _room_of(provider) in PACKAGES
     own_module = _module_of(provider)
     places = [
         place
@@ -65,7 +65,7 @@ def _walk(error: BaseException, provider: ProviderSpec) -> Iterator[tuple[str, s
     while trace is not None:
         code, module = trace.tb_frame.f_code, str(trace.tb_frame.f_globals.get("__name__", ""))
         room = module.split(".")[0]
-        is_foreign = room not in _ROOMS and (room == own or not _is_library(room, code.co_filename))
+        is_foreign = room not in PACKAGES and (room == own or not _is_library(room, code.co_filename))
         yield f"{code.co_filename}:{trace.tb_lineno}", module, is_foreign
         trace = trace.tb_next
 

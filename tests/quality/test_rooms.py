@@ -199,7 +199,7 @@ def test_a_circle_of_folders_is_found_where_no_two_files_make_one() -> None:
 @pytest.mark.parametrize(
     ("folder", "most"),
     [
-        ("lockref/cli", 20),
+        ("lockref/cli", 26),
         ("lockref/helix", 12),
         ("reports/checks", 12),
         ("reports/checks/facts", 13),
@@ -229,6 +229,6 @@ def test_a_map_of_a_package_names_every_module(package: str) -> None:
 def test_commands_are_thin() -> None:
     """A command reads its options and calls one job; each option takes a line. Only the console knows Click besides."""
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "lockref/cli").glob("*.py"))
-    assert lines <= 1600
+    assert lines <= 1700
     jobs = [path for path in (ROOT / "lockref/cli/jobs").glob("*.py") if path.name not in ("console.py", "results.py")]
     assert [path.name for path in jobs if "import click" in path.read_text(encoding="utf-8")] == []

@@ -10,9 +10,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Final
 
-_OURS: Final = ("sim", "scenarios", "lockref")
+from lockref.rooms import FOLDERS
 
 
 def stuck_line(frames: Iterable[tuple[str, int, str]]) -> str:
@@ -45,7 +44,7 @@ def place_of(innermost: FrameType) -> str:
 def _is_known(path: str) -> bool:
     if path.startswith("<frozen "):
         return True
-    file, root, library = Path(path), Path(__file__).parents[3], Path(os.__file__).parent
-    if any(file.is_relative_to(root / name) for name in _OURS):
+    file, library = Path(path), Path(os.__file__).parent
+    if any(file.is_relative_to(folder) for folder in FOLDERS):
         return True
     return file.is_relative_to(library) and not file.is_relative_to(library / "site-packages")

@@ -1,0 +1,23 @@
+"""The commands, and what each is for: listed without importing any of them, and where the laboratory is missing."""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "demo": ("demo", "Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."),
+    "doctor": ("doctor", "Tell what is installed and what each absence disables."),
+    "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
+    "gate": ("gate", "Put a lock through the whole catalogue: what it can do, and the causes of what broke."),
+    "replay": ("replay", "Re-run a stored failure: FIXED, FAILED or ERROR."),
+    "bench": ("bench", "Contend with many threads on a real server."),
+    "wire": ("wire", "Watch and disturb any program on the wire to its store, and judge its lock."),
+    "probe": ("probe", "Ask a store whether it can carry a lock, and of which design."),
+    "evaluate": ("evaluate", "Probe a store, contend on it, strike its wire with faults: one page for an architect."),
+    "check": ("check", "Judge any recorded history."),
+    "report": ("report", "Write the report of a run through Spark."),
+    "compare": ("compare", "Put runs side by side, with what cannot be told from chance."),
+    "scenario": ("scenario", "List the catalogue; validate and test scenario files."),
+    "delta": ("delta", "Plan the writers of Delta tables; draw what waiting costs."),
+    "cluster": ("cluster", "Run the locks of a cluster file on a real ZooKeeper, as Apache Helix does."),
+    "backends": ("backends", "List the servers that locks can stand on."),
+    "providers": ("providers", "List the locks that can be put to the test."),
+}
