@@ -215,6 +215,7 @@ COMMAND_LINES = (
     ("doctor --json", {0}),
     ("sim e08 --provider hudi --seeds 1..20 --jobs 2", {1}),
     ("sim z09-frozen-holder --provider helix --seeds 1..2 --json", {0, 3}),
+    ("gate --provider hardened --seeds 1..2 --json", {0, 3}),
     ("replay .lockref/failures", {1}),
     ("replay .lockref/failures --backend memory:", {5}),
     ("bench contention --backend memory: --contenders 4 --for 1s", {0, 3}),
