@@ -45,7 +45,7 @@ class ShownFailure(Protocol):
 
 
 class StoredFailure(Protocol):
-    """A failure that the runner has stored: its id, the line that shows it again (may be empty), labelled notes."""
+    """A failure that the runner has stored: its id, its cause, the line that shows it again, its notes."""
 
     @property
     def id(self) -> str: ...
@@ -58,6 +58,9 @@ class StoredFailure(Protocol):
 
     @property
     def shown(self) -> ShownFailure | None: ...
+
+    @property
+    def because(self) -> str: ...
 
 
 def summarised_results(
@@ -95,6 +98,7 @@ def summarised_results(
             begin_ns=finding.begin_ns,
             at_ns=finding.at_ns,
             similar=finding.similar,
+            because=stored.because if stored else "",
             replay=stored.replay if stored else again,
             notes=[(label, readable(text)) for label, text in stored.notes] if stored else [],
             witness=finding.witness,

@@ -8,6 +8,7 @@ COMMANDS = {
     "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
     "gate": ("gate", "Put a lock through the whole catalogue: what it can do, and the causes of what broke."),
     "replay": ("replay", "Re-run a stored failure: FIXED, FAILED or ERROR."),
+    "explain": ("explain", "Tell why a stored failure happened: in words, as a table, as a diagram."),
     "bench": ("bench", "Contend with many threads on a real server."),
     "wire": ("wire", "Watch and disturb any program on the wire to its store, and judge its lock."),
     "probe": ("probe", "Ask a store whether it can carry a lock, and of which design."),

@@ -34,6 +34,8 @@ def failure_block(failure: Failure) -> str:
     if failure.clause in CLAUSES and CLAUSES[failure.clause] != failure.message:
         # The reader may meet this clause for the first time, so its sentence is shown.
         lines.append(f"  {'demanded':<10} {CLAUSES[failure.clause]}")
+    if failure.because:
+        lines.append(f"  {'because':<10} {failure.because}")
     tail = []
     if failure.similar:
         tail.append(f"  {'similar':<10} {failure.similar:,} more run{'' if failure.similar == 1 else 's'}")
@@ -41,7 +43,7 @@ def failure_block(failure: Failure) -> str:
     if failure.replay:
         label = "replay" if failure.replay.startswith("lockref replay ") else "again"
         tail.append(f"  {label:<10} {short(failure.replay, 160)}")
-    told = [f"  {line}" for line in _witness_lines(failure.witness)]
+    told = [f"  {line}" for line in _witness_lines(failure.witness, has_cause=bool(failure.because))]
     # How to see it again is never cut off.
     room = LINES_MAX - len(lines) - len(tail)
     if len(told) > room:
@@ -49,7 +51,8 @@ def failure_block(failure: Failure) -> str:
     return "\n".join([*lines, *told, *tail][:LINES_MAX])
 
 
-def _witness_lines(witness: dict[str, Any]) -> list[str]:
+def _witness_lines(witness: dict[str, Any], *, has_cause: bool) -> list[str]:
+    """has_cause: the cause of the failure is told, and with it what the witness says of it."""
     told = seconds
     key = str(witness.get("lock") or witness.get("table") or "")
     lines = [f"{'key':<10} {short(key, 120)}"] if key else []
@@ -63,7 +66,7 @@ def _witness_lines(witness: dict[str, Any]) -> list[str]:
     stands = witness.get("stands")
     if isinstance(stands, dict):
         lines.append(f"{'in the way':<10} {_standing(stands, told)}")
-    if witness.get("because"):
+    if witness.get("because") and not has_cause:
         lines.append(f"{'because':<10} {short(readable(str(witness['because'])), 200)}")
     for entry in _entries(witness.get("beyond_promise")):
         since = f", from {told(entry['at_ns'])} on" if isinstance(entry.get("at_ns"), int) else ""

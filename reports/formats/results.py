@@ -123,6 +123,7 @@ class Failure(_Part):
     """One distinct failure: the first run that shows it, and how many more do.
 
     id: how `lockref replay` knows it, or a name within this document.
+    because: its cause in one line, as `lockref explain` tells it; empty where nobody looked for one.
     replay: the command line that shows it again; empty where nothing can.
     similar: further runs. notes: label and text, what else is known of it.
     All times are counted from the zero of the run, on the terminal, in this document, in pictures and in blocks alike.
@@ -142,6 +143,7 @@ class Failure(_Part):
     begin_ns: int = 0
     at_ns: int | None = None
     similar: int = 0
+    because: str = ""
     replay: str = ""
     notes: list[tuple[str, str]] = Field(default_factory=list)
     block: str = ""

@@ -31,16 +31,17 @@ from lockref.lab.loading import ProviderSpec, is_installed_code, load_provider
 from reports.checks import judge
 from reports.checks.spec import CLAUSES
 from reports.checks.summary import Finding, Summary
+from reports.explanation.explain import cause_of
 from scenarios import interrupts
 from scenarios.definition.contradictions import foreign_code
 from scenarios.definition.schema import Scenario
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.failures.told_faults import told_faults
 from scenarios.runs import HOME, commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.explore.replay import Failure, ProviderUsed, ReplayOutcome, ShrinkRecord, Versions, replay
 from sim.explore.shrink import Shrunk, shrink
-from sim.faults.description import describe
 from sim.faults.fault import Fault
 from sim.faults.plan import FaultPlan
 from sim.kernel.schedules import Replay, Schedule
@@ -116,6 +117,10 @@ class JudgedRun:
             grants=self._grants,
         )
 
+    def shown_under(self, clause: str) -> ShownFailure:
+        """The failure of this run under a clause, which the run must break."""
+        return self.shown(self._by_clause[clause])
+
 
 def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
     """The clauses that one simulated run breaks."""
@@ -129,6 +134,7 @@ class FailureRecord:
     shown: the failure as the run behind that line shows it; None if no run does.
     needs: the kinds of faults in that run. is_shrunk: False where they are simply those that struck.
     broken: every clause that the run breaks in which the failure was found.
+    because: the cause in one line.
     """
 
     id: str
@@ -138,6 +144,7 @@ class FailureRecord:
     needs: tuple[str, ...] = ()
     is_shrunk: bool = False
     broken: frozenset[str] = frozenset()
+    because: str = ""
 
 
 class FailureStore:
@@ -226,7 +233,9 @@ class FailureStore:
         if shrunk is not None:
             sizes = {"size_before_ns": finding.size_ns, "size_after_ns": shown.finding.size_ns}
             shrunk = shrunk.model_copy(update=sizes)
-        faults = tuple(describe(fault, planned.get(fault.id)) for fault in outcome.plan.faults)
+        told = told_faults(outcome.plan, planned, outcome.fault_counts)
+        faults = tuple(fault.text for fault in told)
+        cause = cause_of(shown.events, shown.grants, dict(outcome.run_row), shown.finding, told)
         self._write(identity, shown.finding, resolved, outcome, shrunk, faults)
         kinds = finding.fault_kinds if shrunk is None else tuple(sorted({fault.kind for fault in outcome.plan.faults}))
         self._groups.note(identity, (finding.clause, finding.kind, kinds), alike="" if shrunk else alike)
@@ -237,6 +246,7 @@ class FailureStore:
             shown=shown,
             needs=kinds,
             is_shrunk=shrunk is not None,
+            because=cause.sentence,
         )
 
     def _why_not_shrunk(self, finding: Finding) -> str:

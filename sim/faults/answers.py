@@ -87,6 +87,11 @@ class Error(RequestFault):
         act = Treatment.RESET if self.status == "reset" else Treatment.HOLD
         return Interference(request=act) if self.strikes_at == "c1" else Interference(reply=act)
 
+    def happened(self) -> str:
+        when = "after" if self.strikes_at == "c2" else "before"
+        said = f"was answered with {self.status}" if isinstance(self.status, int) else f"met a {self.status}"
+        return f"{self.struck} {said}, {when} the service had applied it"
+
 
 class _Partitions(dict[tuple[str, bool], tuple[int, int]]):
     """By key, and whether for reads: what is left of its limit, in billionths of a request, and since when."""
@@ -141,6 +146,12 @@ class Throttle(RequestFault):
         reads, writes = drawing.rng.randint(1, 10), drawing.rng.randint(1, 10)
         return {**drawing.filter(), "service": "store", "reads": reads, "writes": writes}
 
+    def happened(self) -> str:
+        limits = [
+            f"{count} {what}" for count, what in ((self.reads, "reads"), (self.writes, "writes")) if count is not None
+        ]
+        return f"each key served at most {' and '.join(limits)} a second"
+
 
 class HiddenRetry(RequestFault):
     """The request is applied and its answer lost inside the SDK, which sends it again `gap` later.
@@ -164,6 +175,9 @@ class HiddenRetry(RequestFault):
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {**drawing.filter(WRITE_OPS), "service": "store"}
 
+    def happened(self) -> str:
+        return f"the SDK lost the answer to {self.struck} and sent it again {self.gap_ns} ns later"
+
 
 class GhostWrite(RequestFault):
     """The request is held up and applied `by` later, long after its caller gave up; no answer (E30, A7)."""
@@ -184,3 +198,6 @@ class GhostWrite(RequestFault):
     @classmethod
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {**drawing.filter(WRITE_OPS), "service": "store", "by_ns": drawing.length()}
+
+    def happened(self) -> str:
+        return f"{self.struck} arrived {self.by_ns} ns late, without an answer"

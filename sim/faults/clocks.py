@@ -73,6 +73,9 @@ class Drift(ClockFault):
         rate_ppm = drawing.rng.choice((-1, 1)) * drawing.rng.randint(1, rate_ppm)
         return {"client": client, "at_ns": at_ns, "for_ns": for_ns, "rate_ppm": rate_ppm}
 
+    def happened(self) -> str:
+        return f"the clocks of {self.client} ran {abs(self.rate_ppm)} ppm too {'fast' if self.rate_ppm > 0 else 'slow'}"
+
 
 class Offset(ClockFault):
     """The wall clock shows `by` more than it would, for good or for `for` (U12, E4, E5)."""
@@ -93,6 +96,9 @@ class Offset(ClockFault):
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return _draw_shift(drawing)
 
+    def happened(self) -> str:
+        return f"the clock of {self.client} was {abs(self.by_ns)} ns {'ahead' if self.by_ns > 0 else 'behind'}"
+
 
 class Step(ClockFault):
     """The wall clock jumps by `by`, forward or back (E31)."""
@@ -109,6 +115,9 @@ class Step(ClockFault):
     @classmethod
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return _draw_shift(drawing)
+
+    def happened(self) -> str:
+        return f"the clock of {self.client} jumped {abs(self.by_ns)} ns {'forward' if self.by_ns > 0 else 'back'}"
 
 
 class Freeze(ClockFault):
@@ -131,6 +140,9 @@ class Freeze(ClockFault):
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         client = drawing.client()
         return {"client": client, "at_ns": drawing.instant(), "for_ns": drawing.clock_error(client)}
+
+    def happened(self) -> str:
+        return f"the clocks of {self.client} stood still for {self.for_ns} ns"
 
 
 class Slew(ClockFault):
@@ -164,6 +176,9 @@ class Slew(ClockFault):
 
     def forms(self) -> list[str]:
         return [f"{self.kind} {'forward' if self.by_ns > 0 else 'back'}"]
+
+    def happened(self) -> str:
+        return f"the clock of {self.client} was slewed {abs(self.by_ns)} ns {'forward' if self.by_ns > 0 else 'back'}"
 
 
 def freeze_clock(node: Machine, around: Surroundings, for_ns: int) -> None:

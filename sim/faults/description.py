@@ -48,6 +48,22 @@ def describe(fault: Fault, planned: Fault | None = None) -> str:
     return ", ".join(said)
 
 
+def happened(fault: Fault, planned: Fault | None = None) -> str:
+    """The fault as a clause with a verb. planned: the same fault before it was shrunk; a larger number is told, too."""
+    said = fault.happened()
+    before = {} if planned is None else _numbers(planned)
+    # Only what the clause tells: where a filter was open for a shorter time, the fault of one request is the same.
+    shrunk = [
+        (f"{abs(before[name][0])}{unit}", value)
+        for name, (value, unit) in _numbers(fault).items()
+        if name in before and abs(before[name][0]) > abs(value) and f" {abs(value)}{unit}" in said
+    ]
+    if not shrunk:
+        return said
+    enough = "; that it happens is enough" if any(not value for _, value in shrunk) else ""
+    return f"{said} ({' and '.join(text for text, _ in shrunk)} planned{enough})"
+
+
 def _numbers(fault: Fault) -> dict[str, tuple[int | float, str]]:
     """Field to its value and unit, of each number that says how much of the fault there is."""
     found = {}

@@ -195,6 +195,11 @@ class Fault(Model):
         """The forms of this fault beside its kind: each form that a swarm draws has to matter in some run."""
         return []
 
+    def happened(self) -> str:
+        """The fault as a clause with a verb, its lengths in nanoseconds: `n1 was paused for 31000000000 ns`."""
+        about = f" {self.target}" if self.target else ""
+        return f"{self.kind.replace('_', ' ')} struck{about}"
+
     def obstacle(self) -> str:
         """Why no real run can carry this fault out, in words that follow its kind; "" if one can."""
         return self.never_real
@@ -284,6 +289,17 @@ class RequestFault(Fault):
     @property
     def target(self) -> str:
         return self.client or (self.when.client if self.when else "")
+
+    @property
+    def struck(self) -> str:
+        """The requests that it strikes, as one noun: `the renew of n1`, `each request of n1`."""
+        op = self.op or (self.when.op if self.when is not None else None) or "request"
+        whose = f" of {self.target}" if self.target else ""
+        is_one = self.when is not None or self.nth is not None or self.times == 1
+        article = (
+            "the" if is_one and op != "request" else "a" if is_one else "each" if self.probability == 1.0 else "some"
+        )
+        return f"{article} {op}{whose}"
 
     @property
     def is_endless(self) -> bool:

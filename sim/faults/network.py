@@ -77,6 +77,12 @@ class Partition(StateFault):
     def forms(self) -> list[str]:
         return [f"{self.kind} {'one way' if self.one_way else 'both ways'}"]
 
+    def happened(self) -> str:
+        first, *others = (" and ".join(group) for group in self.groups)
+        if self.one_way:
+            return f"messages from {first} to {' and '.join(others)} were lost for {self.for_ns} ns"
+        return f"{first} was cut off from {' and '.join(others)} for {self.for_ns} ns"
+
 
 class Delay(RequestFault):
     """The request, or with `direction: reply` its answer, takes longer by `by`."""
@@ -113,6 +119,10 @@ class Delay(RequestFault):
             return Interference(request_ns=self.by_ns)
         return Interference(reply_ns=self.by_ns)
 
+    def happened(self) -> str:
+        held = self.struck if self.direction == "request" else f"the answer to {self.struck}"
+        return f"{held} took {self.by_ns} ns longer"
+
 
 class Drip(RequestFault):
     """The answer comes in pieces that are spread over `over`: never silent, and whole only then.
@@ -138,6 +148,9 @@ class Drip(RequestFault):
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {**drawing.filter(), "over_ns": drawing.length()}
 
+    def happened(self) -> str:
+        return f"the answer to {self.struck} came in pieces over {self.over_ns} ns"
+
 
 class Duplicate(RequestFault):
     """The request arrives again `gap` later; nobody hears the second answer."""
@@ -160,6 +173,9 @@ class Duplicate(RequestFault):
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {**drawing.filter(), "gap_ns": drawing.length()}
 
+    def happened(self) -> str:
+        return f"{self.struck} arrived again {self.gap_ns} ns later"
+
 
 class LoseRequest(RequestFault):
     """The request never arrives (c1); the caller sees a timeout (E15)."""
@@ -173,6 +189,9 @@ class LoseRequest(RequestFault):
 
     def interference(self) -> Interference:
         return Interference(request=Treatment.HOLD)
+
+    def happened(self) -> str:
+        return f"{self.struck} never arrived"
 
 
 class LoseReply(RequestFault):
@@ -191,6 +210,9 @@ class LoseReply(RequestFault):
 
     def interference(self) -> Interference:
         return Interference(reply=Treatment.HOLD)
+
+    def happened(self) -> str:
+        return f"the answer to {self.struck} was lost"
 
 
 class ReorderReplies(RequestFault):
@@ -236,6 +258,9 @@ class ReorderReplies(RequestFault):
     @classmethod
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {**drawing.filter(), "within_ns": drawing.length()}
+
+    def happened(self) -> str:
+        return f"answers to {self.target or 'clients'} overtook each other within {self.within_ns} ns"
 
 
 @dataclass(slots=True)

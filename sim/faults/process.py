@@ -44,6 +44,10 @@ class Pause(StateFault):
     def forms(self) -> list[str]:
         return [] if self.task is None else [f"{self.kind} of {self.task}"]
 
+    def happened(self) -> str:
+        whose = self.client if self.task is None else f"the {self.task} of {self.client}"
+        return f"{whose} was paused for {self.for_ns} ns"
+
 
 class Suspend(StateFault):
     """The machine sleeps: a pause in which its clocks stand still; then the wall clock catches up in one step (H1)."""
@@ -65,6 +69,9 @@ class Suspend(StateFault):
     @classmethod
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {"client": drawing.client(), "at_ns": drawing.instant(), "for_ns": drawing.length()}
+
+    def happened(self) -> str:
+        return f"the machine of {self.client} slept for {self.for_ns} ns"
 
 
 class Crash(StateFault):
@@ -97,6 +104,10 @@ class Crash(StateFault):
         client = drawing.client()
         restart_ns = drawing.length() if drawing.rng.random() < 0.7 else None
         return {"client": client, "restart_after_ns": restart_ns, **drawing.beginning(client)}
+
+    def happened(self) -> str:
+        again = "" if self.restart_after_ns is None else f" and was started again {self.restart_after_ns} ns later"
+        return f"{self.client} crashed{again}"
 
 
 def _hold(armed: ArmedFault[Fault], node: StruckNode, for_ns: int, task: HeldTasks | None) -> None:

@@ -50,6 +50,9 @@ class FreezeService(ServerFault):
             "for_ns": drawing.length(),
         }
 
+    def happened(self) -> str:
+        return f"the {self.service} stood still for {self.for_ns} ns"
+
 
 class CrashService(ServerFault):
     """The server of a service is killed, and started again `restart_after` later with what it had on disk.
@@ -77,3 +80,6 @@ class CrashService(ServerFault):
             "at_ns": drawing.instant(),
             "restart_after_ns": drawing.length(),
         }
+
+    def happened(self) -> str:
+        return f"the server of the {self.service} was killed and started again {self.restart_after_ns} ns later"

@@ -43,6 +43,9 @@ class StaleRead(RequestFault):
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {**drawing.filter(("read",)), "service": "store", "lag_ns": drawing.length()}
 
+    def happened(self) -> str:
+        return f"{self.struck} showed the state of {self.lag_ns} ns before"
+
 
 class IgnoreConditions(RequestFault):
     """The store writes although the condition fails (U13, M16)."""
@@ -62,6 +65,9 @@ class IgnoreConditions(RequestFault):
     @classmethod
     def draw(cls, drawing: Drawing) -> dict[str, Any]:
         return {**drawing.filter(WRITE_OPS), "service": "store"}
+
+    def happened(self) -> str:
+        return f"the store ignored the condition of {self.struck}"
 
 
 class ObjectFault(StateFault):
@@ -91,6 +97,11 @@ class ObjectFault(StateFault):
         for _ in range(around.service(self.service).tamper(act, self.key, body=body, attribute=attribute)):
             armed.has_mattered()
 
+    @property
+    def whats(self) -> str:
+        """The objects that it changes, in words."""
+        return "the record of the lock" if self.key is None else f"the object {self.key}"
+
 
 class DeleteObject(ObjectFault):
     """An operator or a lifecycle rule deletes the object `key`, or every lock record (U9, E23, E24)."""
@@ -99,6 +110,9 @@ class DeleteObject(ObjectFault):
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         self.tamper(armed, around, "delete")
+
+    def happened(self) -> str:
+        return f"an operator deleted {self.whats}"
 
 
 class ExpireItems(ObjectFault):
@@ -115,6 +129,9 @@ class ExpireItems(ObjectFault):
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         self.tamper(armed, around, "expire", attribute=self.attribute)
 
+    def happened(self) -> str:
+        return f"the time to live of the table removed {self.whats}"
+
 
 class CorruptObject(ObjectFault):
     """An operator overwrites the object `key`, or every lock record, with `body` (D6, E25).
@@ -127,3 +144,6 @@ class CorruptObject(ObjectFault):
 
     def begin(self, armed: ArmedFault[Fault], around: Surroundings) -> None:
         self.tamper(armed, around, "put", body=self.body)
+
+    def happened(self) -> str:
+        return f"an operator overwrote {self.whats}"

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "lockref": {"lockref"},
     "sim": {"sim", "lockref"},
     "reports": {"reports", "lockref"},
-    "scenarios": {"scenarios", "sim", "lockref", "reports.checks", "reports.history_files"},
+    "scenarios": {"scenarios", "sim", "lockref", "reports.checks", "reports.explanation", "reports.history_files"},
     "lockref.cli.jobs": {"lockref", "sim", "scenarios", "reports"},
     "lockref.cli": {"lockref", "sim", "scenarios", "reports"},
 }

@@ -218,6 +218,7 @@ COMMAND_LINES = (
     ("gate --provider hardened --seeds 1..2 --json", {0, 3}),
     ("replay .lockref/failures", {1}),
     ("replay .lockref/failures --backend memory:", {5}),
+    ("explain .lockref/failures", {2}),
     ("bench contention --backend memory: --contenders 4 --for 1s", {0, 3}),
     ("bench contention --backend ministack --contenders 4 --for 1s", {0, 3, 5}),
     ("bench contention --backend moto --via docker --contenders 4 --for 1s", {5}),

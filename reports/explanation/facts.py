@@ -1,0 +1,419 @@
+"""The facts of one run from which an explanation is told: requests, calls, beliefs, faults, clocks and grants.
+
+The judge works on columns of many runs. An explanation is about one run and a handful of events, so that rows as
+dictionaries are short and fast enough here. Times stay those of the history; whoever tells them subtracts `zero_ns`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockref.strict_json import NotJson, read_object
+from lockref.words import OPERATOR
+from reports.checks.summary import Finding
+from reports.explanation.explanation import ToldFault
+
+ROWS_MAX: Final = 20_000
+"""A longer run is looked at only around the failure: so many of its events, those nearest to it."""
+
+WRITES: Final = ("acquire", "renew", "release", "write", "delete")
+PAUSES: Final = ("pause", "suspend")
+UNANSWERED: Final = ("ambiguous", "none")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Exchange:
+    """One request of a client to the store, and what became of it.
+
+    applied: the instant and the outcome of each time that the store took it up; a repeated delivery makes several.
+    outcome: what the client heard; empty where it heard nothing.
+    """
+
+    number: int
+    seq: int
+    node: str
+    task: str
+    key: str
+    op: str
+    condition: str
+    sent_ns: int
+    owner: str = ""
+    token: int | None = None
+    stamp_ns: int | None = None
+    applied: list[tuple[int, str]] = field(default_factory=list)
+    replied_ns: int | None = None
+    outcome: str = ""
+    version: str = ""
+
+    @property
+    def is_write(self) -> bool:
+        return self.op in WRITES
+
+    @property
+    def landed_ns(self) -> int | None:
+        """When the store first did what it asks; None if it never did, or if nobody knows."""
+        return next((at_ns for at_ns, outcome in self.applied if outcome == "applied"), None)
+
+    @property
+    def is_unanswered(self) -> bool:
+        return self.replied_ns is None or self.outcome in UNANSWERED
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One call of a lock by its client: `lock`, `try_lock` or `unlock`."""
+
+    number: int
+    node: str
+    task: str
+    key: str
+    op: str
+    begin_ns: int
+    end_ns: int | None = None
+    outcome: str = ""
+    token: int | None = None
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """A fault of the plan, once, in this run. end_ns: None for what strikes at an instant, or never ended."""
+
+    fault: ToldFault
+    node: str
+    begin_ns: int
+    end_ns: int | None = None
+
+    @property
+    def is_pause(self) -> bool:
+        return self.fault.kind in PAUSES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """The belief of a client from a granted acquire to its unlock. yes: the instants at which its guard said so."""
+
+    number: int
+    node: str
+    task: str
+    key: str
+    token: int | None
+    yes: tuple[tuple[int, str], ...]
+
+    @property
+    def first_ns(self) -> int:
+        return self.yes[0][0]
+
+    @property
+    def last_ns(self) -> int:
+        return self.yes[-1][0]
+
+
+class RunFacts:
+    """One run, read once."""
+
+    def __init__(
+        self,
+        events: pa.Table,
+        grants: pa.Table,
+        run: Mapping[str, Any],
+        finding: Finding,
+        faults: Sequence[ToldFault],
+    ) -> None:
+        self.finding = finding
+        self.witness: dict[str, Any] = finding.witness
+        self.run = run
+        self.zero_ns = finding.begin_ns
+        self.moment_ns = finding.at_ns if finding.at_ns is not None else self.zero_ns
+        self.lock = str(finding.witness.get("lock") or "")
+        self.is_cut = len(events) > ROWS_MAX
+        self.rows: list[Row] = sorted(_near(events, self.moment_ns).to_pylist(), key=lambda row: row["seq"])
+        self.end_ns = max((row["at_ns"] for row in self.rows), default=self.moment_ns)
+        self.grants = sorted(
+            (row for row in grants.to_pylist() if not self.lock or row["lock"] == self.lock),
+            key=lambda row: row["begin_hi_ns"],
+        )
+        self.exchanges: dict[int, Exchange] = {}
+        self.calls: dict[int, Call] = {}
+        self.effects: list[Row] = []
+        self.tampered: list[Row] = []
+        self._told = {fault.id: fault for fault in faults}
+        self.faults = tuple(faults)
+        self.strikes: list[Strike] = []
+        self._yes: dict[int, list[Row]] = {}
+        self.noes: list[Row] = []
+        self._walls: dict[str, list[tuple[int, int]]] = {}
+        self._read()
+        self.tenures = self._tenures()
+
+    # Reading.
+
+    def _read(self) -> None:
+        open_strikes: dict[str, tuple[int, str]] = {}
+        for row in self.rows:
+            kind, node = row["kind"], row["node"]
+            if row["wall_ns"] is not None and node and kind not in ("applied", "fault"):
+                self._walls.setdefault(node, []).append((row["at_ns"], row["wall_ns"]))
+            if kind == "call":
+                self._call(row)
+            elif kind == "return":
+                self._return(row)
+            elif kind == "sent":
+                self._sent(row)
+            elif kind in ("applied", "replied"):
+                self._answered(row)
+            elif kind == "believed" and row["request"] is not None:
+                self._yes.setdefault(row["request"], []).append(row)
+            elif kind == "disbelieved":
+                self.noes.append(row)
+            elif kind == "effect":
+                self.effects.append(row)
+            elif kind == "fault":
+                self._fault(row, open_strikes)
+        for fault_id, (begin_ns, node) in open_strikes.items():
+            self.strikes.append(Strike(fault=self._fault_of(fault_id), node=node, begin_ns=begin_ns))
+        self.strikes.sort(key=lambda strike: (strike.begin_ns, strike.fault.id))
+
+    def _call(self, row: Row) -> None:
+        if row["op"] in ("acquire", "release", "commit"):
+            self.calls[row["request"]] = Call(
+                number=row["request"], node=row["node"], task=row["task"] or "", key=row["lock"] or "",
+                op=row["op"], begin_ns=row["at_ns"],
+            )  # fmt: skip
+
+    def _return(self, row: Row) -> None:
+        call = self.calls.get(row["request"])
+        if call is not None and call.end_ns is None:
+            call.end_ns, call.outcome = row["at_ns"], row["outcome"]
+            call.token, call.owner = row["token"], row["owner"] or ""
+
+    def _sent(self, row: Row) -> None:
+        number = row["request"]
+        if number is None or number in self.exchanges:
+            return
+        self.exchanges[number] = Exchange(
+            number=number, seq=row["seq"], node=row["node"], task=row["task"] or "", key=row["lock"] or "",
+            op=row["op"], condition=row["if_version"] or "", sent_ns=row["at_ns"], owner=row["owner"] or "",
+            token=row["token"], stamp_ns=row["valid_until_ns"],
+        )  # fmt: skip
+
+    def _answered(self, row: Row) -> None:
+        exchange = self.exchanges.get(row["request"]) if row["request"] is not None else None
+        if exchange is None:
+            if row["kind"] == "applied" and row["node"] == OPERATOR:
+                self.tampered.append(row)
+            return
+        if row["kind"] == "applied":
+            if (row["at_ns"], row["outcome"]) not in exchange.applied:
+                exchange.applied.append((row["at_ns"], row["outcome"]))
+        elif exchange.replied_ns is None:
+            exchange.replied_ns, exchange.outcome = row["at_ns"], row["outcome"]
+            exchange.version = row["version"] or ""
+            exchange.owner = exchange.owner or row["owner"] or ""
+
+    def _fault(self, row: Row, open_strikes: dict[str, tuple[int, str]]) -> None:
+        told = detail_of(row)
+        fault_id, phase = str(told.get("id", "")), told.get("phase")
+        if phase == "end" and fault_id in open_strikes:
+            begin_ns, node = open_strikes.pop(fault_id)
+            strike = Strike(fault=self._fault_of(fault_id), node=node, begin_ns=begin_ns, end_ns=row["at_ns"])
+            self.strikes.append(strike)
+        elif phase == "begin":
+            kind = str(told.get("kind", ""))
+            self._told.setdefault(fault_id, _unplanned(fault_id, kind, row["node"]))
+            open_strikes[fault_id] = (row["at_ns"], row["node"])
+        elif phase == "fired":
+            kind = str(told.get("kind", ""))
+            self._told.setdefault(fault_id, _unplanned(fault_id, kind, row["node"]))
+            self.strikes.append(Strike(fault=self._fault_of(fault_id), node=row["node"], begin_ns=row["at_ns"]))
+
+    def _fault_of(self, fault_id: str) -> ToldFault:
+        return self._told[fault_id]
+
+    def _tenures(self) -> dict[int, Tenure]:
+        found = {}
+        for number, rows in self._yes.items():
+            call = self.calls.get(number)
+            first = rows[0]
+            found[number] = Tenure(
+                number=number,
+                node=first["node"],
+                task=call.task if call else first["task"] or "",
+                key=first["lock"] or "",
+                token=next((row["token"] for row in rows if row["token"] is not None), None),
+                yes=tuple((row["at_ns"], row["op"]) for row in rows),
+            )
+        return found
+
+    # Questions.
+
+    def since_zero(self, at_ns: int) -> int:
+        return at_ns - self.zero_ns
+
+    @property
+    def validity_ns(self) -> int | None:
+        """The length of a lease, where the lock has one."""
+        found = self.run.get("validity_ns")
+        return int(found) if found else None
+
+    def pauses(self, node: str) -> Iterator[Strike]:
+        return (strike for strike in self.strikes if strike.is_pause and strike.node == node)
+
+    def pause_over(self, node: str, begin_ns: int, end_ns: int) -> Strike | None:
+        """The longest pause of this node that meets a stretch of time."""
+        met = [
+            strike
+            for strike in self.pauses(node)
+            if strike.begin_ns <= end_ns and (strike.end_ns is None or strike.end_ns >= begin_ns)
+        ]
+        return max(met, key=lambda strike: (strike.end_ns or self.end_ns) - strike.begin_ns, default=None)
+
+    def crash_of(self, node: str, *, before_ns: int) -> Strike | None:
+        """The last crash of this node until an instant."""
+        crashes = [
+            strike
+            for strike in self.strikes
+            if strike.fault.kind == "crash" and strike.node == node and strike.begin_ns <= before_ns
+        ]
+        return crashes[-1] if crashes else None
+
+    def struck(self, strike: Strike) -> Exchange | None:
+        """The request that a fault of requests struck: of that node, under way at that instant."""
+        under_way = [
+            exchange
+            for exchange in self.exchanges.values()
+            if (not strike.node or exchange.node == strike.node)
+            and exchange.sent_ns <= strike.begin_ns
+            and (exchange.replied_ns is None or exchange.replied_ns >= strike.begin_ns)
+        ]
+        return max(under_way, key=lambda exchange: exchange.seq, default=None)
+
+    def grant_of(self, node: str, at_ns: int) -> Row | None:
+        """The last grant of this node that began by an instant."""
+        mine = [grant for grant in self.grants if grant["node"] == node and grant["begin_hi_ns"] <= at_ns]
+        return mine[-1] if mine else None
+
+    def successor(self, grant: Row) -> Row | None:
+        """The next grant of the same lock by another client."""
+        later = [
+            other
+            for other in self.grants
+            if other["lock"] == grant["lock"]
+            and other["ordinal"] > grant["ordinal"]
+            and (other["node"], other["task"]) != (grant["node"], grant["task"])
+        ]
+        return later[0] if later else None
+
+    def predecessor(self, grant: Row) -> Row | None:
+        """The grant of the same lock just before."""
+        earlier = [
+            other for other in self.grants if other["lock"] == grant["lock"] and other["ordinal"] < grant["ordinal"]
+        ]
+        return earlier[-1] if earlier else None
+
+    def exchanges_of(self, node: str, *, begin_ns: int, end_ns: int) -> list[Exchange]:
+        """Requests of a node that were sent within a stretch of time, in order."""
+        return [
+            exchange
+            for exchange in self.exchanges.values()
+            if exchange.node == node and begin_ns <= exchange.sent_ns <= end_ns
+        ]
+
+    def looked(self, node: str, *, begin_ns: int, end_ns: int) -> bool:
+        """True if the node asked the store something within a stretch of time, and had the answer in it."""
+        return any(
+            exchange.replied_ns is not None and exchange.replied_ns <= end_ns and not exchange.is_unanswered
+            for exchange in self.exchanges_of(node, begin_ns=begin_ns, end_ns=end_ns)
+        )
+
+    def clock_ahead_ns(self, node: str, at_ns: int) -> int | None:
+        """The lead of this node's wall clock over true time at an instant; None where nobody recorded it.
+
+        Only clocks of a simulation can be compared with true time: there the world's own rows have both.
+        """
+        readings = self._walls.get(node)
+        if not readings or self._epoch_ns is None:
+            return None
+        place = max(0, bisect_right(readings, (at_ns, 2**63)) - 1)
+        true_ns, wall_ns = readings[place]
+        return wall_ns - true_ns - self._epoch_ns
+
+    @property
+    def _epoch_ns(self) -> int | None:
+        """The wall time at true time 0, by the rows that the world itself writes."""
+        for row in self.rows:
+            if row["kind"] == "applied" and row["wall_ns"] is not None:
+                return int(row["wall_ns"] - row["at_ns"])
+        return None
+
+    def on_clock_ns(self, node: str, stamp_ns: int) -> int | None:
+        """The true time at which this node's wall clock shows a stamp; None where nobody knows."""
+        readings = self._walls.get(node)
+        if not readings or self._epoch_ns is None:
+            return None
+        for (true_ns, wall_ns), (next_true_ns, next_wall_ns) in pairwise(readings):
+            if wall_ns <= stamp_ns < next_wall_ns and next_wall_ns > wall_ns:
+                share = (stamp_ns - wall_ns) / (next_wall_ns - wall_ns)
+                return true_ns + round(share * (next_true_ns - true_ns))
+        true_ns, wall_ns = readings[-1] if stamp_ns >= readings[-1][1] else readings[0]
+        return true_ns + stamp_ns - wall_ns
+
+    def stamp_of(self, grant: Row) -> int | None:
+        """The stamp of the last record of a grant: until when it is valid, on its writer's clock."""
+        end_ns = grant["end_hi_ns"] if grant["end_hi_ns"] is not None else self.end_ns + 1
+        stamps = [
+            (exchange.landed_ns, exchange.stamp_ns)
+            for exchange in self.exchanges.values()
+            if exchange.owner == grant["owner"]
+            and exchange.stamp_ns is not None
+            and exchange.landed_ns is not None
+            and grant["begin_lo_ns"] <= exchange.landed_ns < end_ns
+        ]
+        return max(stamps)[1] if stamps else None
+
+    @property
+    def nodes(self) -> list[str]:
+        """Clients, in natural order."""
+        names = {call.node for call in self.calls.values()} | {each.node for each in self.exchanges.values()}
+        return sorted(names, key=natural)
+
+
+def natural(name: str) -> tuple[str, int, str]:
+    """The key by which n10 follows n9."""
+    head = name.rstrip("0123456789")
+    digits = name[len(head) :]
+    return (head, int(digits[:9]) if digits else -1, name)
+
+
+def detail_of(row: Row) -> dict[str, Any]:
+    """The detail of a row; empty for what is no JSON object."""
+    try:
+        return read_object(row["detail"] or "{}")
+    except NotJson:
+        return {}
+
+
+def _unplanned(fault_id: str, kind: str, node: str) -> ToldFault:
+    """A fault that the history tells of, and no plan."""
+    words = kind.replace("_", " ") or "a fault"
+    about = f" of {node}" if node else ""
+    return ToldFault(
+        id=fault_id, kind=kind, target=node, text=f"{words}{about}", happened=f"{words} struck{about and ' ' + node}"
+    )
+
+
+def _near(events: pa.Table, moment_ns: int) -> pa.Table:
+    if len(events) <= ROWS_MAX:
+        return events
+    apart = pc.abs(pc.subtract(events["at_ns"], moment_ns))
+    kept = pc.sort_indices(apart)[:ROWS_MAX]
+    return events.take(kept)

@@ -1,0 +1,394 @@
+"""The causes of broken safety clauses (S1 to S7): who held what until when, what struck, who did what then."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lockref.words import IF_ABSENT
+from reports.explanation.facts import Row
+from reports.explanation.telling import Cause, Teller, entries, plain
+from reports.formats.text import short
+
+ASK_BEFORE_YES: Final = (
+    "a correct lock compares its own clock with the end of its last confirmed lease before each yes, and says no"
+)
+WAIT_FOR_END: Final = (
+    "a correct lock replaces the record of another only once the time of that record{bound} has passed on its own clock"
+)
+NAME_OWN_VERSION: Final = (
+    "a correct lock sends the version of its own last write as the condition, so that the store refuses what is late"
+)
+_LATE_NS: Final = 100_000_000
+"""A request that takes longer than that to land was held up."""
+GIVE_TOKEN: Final = (
+    "a correct lock says no once its lease is over, and gives a token that rises with each grant, so that the resource "
+    "can refuse a late write"
+)
+
+
+def store_fault(tell: Teller) -> Cause:
+    """S1: the store applied a write against its condition."""
+    witness = tell.facts.witness
+    requests = entries(witness, "requests")
+    text = plain(str(witness.get("text")))
+    moment_ns = tell.facts.moment_ns
+    told = []
+    for entry in requests:
+        sent, done = entry.get("sent_ns"), entry.get("in_effect_ns")
+        if isinstance(sent, int) and isinstance(done, int):
+            condition = str(entry.get("if_version") or "")
+            asked = (
+                "no object" if condition == IF_ABSENT else f"version {short(condition, 12)}" if condition else "nothing"
+            )
+            told.append(
+                f"the {entry.get('op')} of {tell.who(entry)} asked for {asked} and took effect at {tell.at(done)}"
+            )
+    who = tell.who(requests[-1]) if requests else "a client"
+    return Cause(
+        parts=(
+            (2, tell.brief_fault(moment_ns)),
+            (0, f"the store applied a write of {who} at {tell.at(moment_ns)} against the condition that it carried"),
+        ),
+        sentences=(
+            "; ".join(told),
+            tell.faults(moment_ns),
+            f"at {tell.at(moment_ns)} {text}",
+            "this is the store's fault, and no lock is safe on a store that does so",
+        ),
+    )
+
+
+def token_order(tell: Teller) -> Cause:
+    """S2: a grant came with a token that was used before, or with a smaller one."""
+    witness, moment_ns = tell.facts.witness, tell.facts.moment_ns
+    rows = entries(witness, "writes") or entries(witness, "calls")
+    earlier, later = (rows[0], rows[-1]) if len(rows) > 1 else ({}, rows[0] if rows else {})
+    who, was = tell.who(later), tell.who(earlier)
+    before = f"{was} had token {earlier.get('token')} since {tell.at(_instant(earlier))}" if earlier else ""
+    given = f"{who} was given token {later.get('token')} at {tell.at(_instant(later, moment_ns))}"
+    grant = tell.facts.grant_of(str(later.get("node")), moment_ns)
+    lost = tell.took_over(grant) if grant is not None and tell.facts.predecessor(grant) is not None else ""
+    return Cause(
+        parts=((2, tell.brief_fault(moment_ns)), (0, before), (0, given)),
+        sentences=(
+            before,
+            tell.faults(moment_ns),
+            lost,
+            f"{given}, so a resource that compares tokens cannot tell the two apart"
+            if earlier.get("token") == later.get("token")
+            else f"{given}, which is smaller, so a resource that compares tokens refuses the wrong one",
+            "a correct lock counts its tokens where no release, expiry or deletion of the record can set them back",
+        ),
+    )
+
+
+def belief(tell: Teller) -> Cause:
+    """S3: two clients believed at one instant."""
+    facts, witness = tell.facts, tell.facts.witness
+    intervals = entries(witness, "intervals")
+    holder, intruder = (intervals[0], intervals[1]) if len(intervals) > 1 else ({}, intervals[0] if intervals else {})
+    begin_ns, end_ns = _overlap(witness, facts.moment_ns)
+    one, other = tell.who(holder), tell.who(intruder)
+    nodes = [str(holder.get("node")), str(intruder.get("node"))]
+    since_ns = _instant(holder, begin_ns)
+    grant, taken = facts.grant_of(nodes[0], since_ns), facts.grant_of(nodes[1], begin_ns)
+    last_yes_ns = _until(holder, end_ns)
+    until_ns = grant["valid_until_true_ns"] if grant is not None else None
+    is_early = until_ns is not None and taken is not None and until_ns > taken["begin_hi_ns"]
+    is_over = until_ns is not None and until_ns < last_yes_ns
+    pause = facts.pause_over(nodes[0], since_ns, last_yes_ns)
+    woke_ns = pause.end_ns if pause is not None else None
+    if woke_ns is not None and begin_ns <= woke_ns <= last_yes_ns:
+        yes = f"{one} woke at {tell.at(woke_ns)} and still said yes"
+    else:
+        yes = f"{one} still said yes at {tell.at(end_ns)}"
+    overlap = f", {tell.length(end_ns - begin_ns)} after {other} had begun to" if end_ns > begin_ns else ""
+    why = ": it did not ask whether its lease was over" if is_over and not is_early else ""
+    foreign = _foreign_end(tell, grant)
+    if foreign:
+        demand = NAME_OWN_VERSION
+    elif is_early:
+        demand = WAIT_FOR_END.format(bound=tell.bound())
+    else:
+        demand = ASK_BEFORE_YES
+    cause = tell.brief_fault(last_yes_ns, nodes, since_ns=since_ns)
+    entered = tell.brief_takeover(taken) if taken is not None else f"{other} said yes from {tell.at(begin_ns)} on"
+    began = f"{one} was granted the lock and said yes from {tell.at(since_ns)} on"
+    return Cause(
+        parts=((1, tell.brief_pause(pause) if pause is not None else cause), (1, foreign), (0, entered), (0, yes)),
+        sentences=(
+            tell.held(grant) if grant is not None else began,
+            tell.faults(last_yes_ns, nodes, since_ns=since_ns),
+            tell.took_over(taken) if taken is not None else "",
+            f"{yes}{overlap}{why}",
+            demand,
+        ),
+    )
+
+
+def effect(tell: Teller) -> Cause:
+    """S4: the resource accepted a write that came too late, or on nobody's behalf."""
+    facts, witness = tell.facts, tell.facts.witness
+    shown = entries(witness, "effects")
+    guilty = [entry for entry in shown if entry.get("is_guilty")] or shown
+    if not guilty:
+        text = plain(str(witness.get("text")))
+        return Cause(parts=((0, text),), sentences=(text, GIVE_TOKEN))
+    wrong = guilty[0]
+    rival = next((entry for entry in shown if not entry.get("is_guilty")), None)
+    kind, node, who = str(witness.get("kind")), str(wrong.get("node")), tell.who(wrong)
+    at_ns = _instant(wrong, facts.moment_ns)
+    tenure = facts.tenures.get(int(wrong["request"])) if wrong.get("request") is not None else None
+    since_ns = tenure.first_ns if tenure is not None else at_ns
+    grant = facts.grant_of(node, since_ns)
+    successor = facts.successor(grant) if grant is not None else None
+    if successor is not None and successor["begin_hi_ns"] > at_ns:
+        successor = None
+    until_ns = grant["valid_until_true_ns"] if grant is not None else None
+    pause = facts.pause_over(node, since_ns, at_ns)
+    woke_ns = pause.end_ns if pause is not None and pause.end_ns is not None and pause.end_ns <= at_ns else None
+    is_late = kind in ("stale token", "stale grant")
+    heard_since_ns = woke_ns if woke_ns is not None else since_ns
+    yes = [when for when, op in tenure.yes if op == "guard" and when <= at_ns] if tenure is not None else []
+    left_ns = max(yes, default=at_ns)
+    is_deaf = is_late and not facts.looked(node, begin_ns=heard_since_ns, end_ns=left_ns)
+    wrote = _wrote(tell, wrong, rival, kind)
+    looking = " without looking" if is_deaf else ""
+    if is_late and woke_ns is not None:
+        brief = f"{who} woke at {tell.at(woke_ns)} and wrote{looking}"
+    elif is_late:
+        brief = f"{who} wrote at {tell.at(at_ns)}{looking}"
+    else:
+        brief = wrote
+    reasons = []
+    if yes and until_ns is not None and max(yes) > until_ns:
+        reasons.append(f"its guard had just said yes, {tell.length(max(yes) - until_ns)} after its lease was over")
+    elif yes:
+        reasons.append(f"its guard had said yes at {tell.at(max(yes))}")
+    if is_deaf:
+        began = "woke" if woke_ns is not None else "was granted the lock"
+        reasons.append(f"it had heard nothing from the store since it {began}")
+    why = ": " + " and ".join(reasons) if reasons else ""
+    return Cause(
+        parts=(
+            (1, tell.brief_pause(pause) if pause is not None else tell.brief_fault(at_ns, [node], since_ns=since_ns)),
+            (0, tell.brief_takeover(successor) if successor is not None else ""),
+            (0, brief),
+        ),
+        sentences=(
+            tell.held(grant) if grant is not None else "",
+            tell.faults(at_ns, [node], since_ns=since_ns),
+            tell.took_over(successor) if successor is not None else "",
+            f"{wrote}{why}",
+            _EFFECTS.get(kind, GIVE_TOKEN),
+        ),
+    )
+
+
+_EFFECTS: Final = {
+    "lost update": "a correct lock keeps others from writing between the read and the write that is based on it",
+    "no grant": "a correct lock says yes only after the store has confirmed a record of its own",
+}
+
+
+def _wrote(tell: Teller, wrong: Row, rival: Row | None, kind: str) -> str:
+    """The guilty write in words: who wrote when, and what it hit."""
+    said = f"{tell.who(wrong)} wrote at {tell.at(_instant(wrong, tell.facts.moment_ns))}"
+    if kind == "no grant":
+        return f"{said}, and no record of its own was ever in force"
+    if kind == "outside its grant":
+        return f"{said} and did not hold the lock then"
+    if rival is None:
+        return said
+    other, when = tell.who(rival), tell.at(_instant(rival))
+    if kind == "stale token":
+        taken = f"with token {wrong.get('token')}, after the resource had taken token {rival.get('token')} from {other}"
+        return f"{said} {taken} at {when}"
+    if kind == "lost update":
+        return f"{said} over the write of {other} at {when}, which it had not read"
+    return f"{said}, after {other}, whose grant is the later one, had written at {when}"
+
+
+def takeover(tell: Teller) -> Cause:
+    """S5: a grant was replaced before its validity ended."""
+    facts, witness = tell.facts, tell.facts.witness
+    writes = entries(witness, "writes")
+    held, ending = (writes[0], writes[-1]) if writes else ({}, {})
+    who, whose = tell.who(ending), tell.who(held)
+    nodes = [str(ending.get("node")), str(held.get("node"))]
+    at_ns, until_ns = _instant(ending, facts.moment_ns), witness.get("valid_until_true_ns")
+    grant = facts.grant_of(nodes[1], at_ns)
+    verb = "removed" if ending.get("state") in ("deleted", "released") else "replaced"
+    blindly = "" if ending.get("is_conditional", True) else " without a condition"
+    early = ", which nobody had given back"
+    if isinstance(until_ns, int):
+        early = f", {tell.length(until_ns - at_ns)} before its lease ended"
+    told = f"{who} {verb} the record of {whose} at {tell.at(at_ns)}{blindly}{early}"
+    stamp_ns = facts.stamp_of(grant) if grant is not None else None
+    own_ns = facts.on_clock_ns(nodes[0], stamp_ns) if stamp_ns is not None else None
+    clock = ""
+    if own_ns is not None and own_ns > at_ns:
+        clock = f"on its own clock, too, the record of {whose} was good until {tell.at(own_ns)}"
+    elif own_ns is not None:
+        ahead_ns = facts.clock_ahead_ns(nodes[0], at_ns)
+        off = f", {tell.length(abs(ahead_ns))} {'ahead' if ahead_ns > 0 else 'behind'}," if ahead_ns else ""
+        clock = f"the clock of {who}{off} had shown the end of that record at {tell.at(own_ns)}"
+    return Cause(
+        parts=((1, tell.brief_fault(at_ns, nodes)), (0, told)),
+        sentences=(
+            tell.held(grant) if grant is not None else "",
+            tell.faults(at_ns, nodes),
+            told,
+            clock,
+            WAIT_FOR_END.format(bound=tell.bound()),
+        ),
+    )
+
+
+def ownership(tell: Teller) -> Cause:
+    """S6: a client changed the grant of another, or an ended grant came back."""
+    facts, witness = tell.facts, tell.facts.witness
+    writes = entries(witness, "writes")
+    before, wrong = (writes[0], writes[-1]) if len(writes) > 1 else ({}, writes[0] if writes else {})
+    node, who, at_ns = str(wrong.get("node")), tell.who(wrong), _instant(wrong, facts.moment_ns)
+    text = plain(str(witness.get("text"))).replace(", without a condition", " without a condition")
+    told = f"{text} at {tell.at(at_ns)}"
+    owner, mine = facts.grant_of(str(before.get("node")), at_ns), facts.grant_of(node, at_ns)
+    is_anothers = owner is not None and owner["node"] != node
+    since_ns = mine["begin_hi_ns"] if mine is not None else None
+    over_ns = mine["end_hi_ns"] if mine is not None else None
+    ended = f"the grant of {who} had ended at {tell.at(over_ns)}" if over_ns is not None and over_ns < at_ns else ""
+    pause = facts.pause_over(node, since_ns, at_ns) if since_ns is not None else None
+    sent = facts.exchanges.get(int(wrong["request"])) if wrong.get("request") is not None else None
+    if sent is not None and at_ns - sent.sent_ns > _LATE_NS:
+        told += f"; {who} had sent that {sent.op} at {tell.at(sent.sent_ns)}"
+    if str(witness.get("kind")) == "revived":
+        how = f"a write of {who} that belongs to the ended grant made it good again"
+    elif not wrong.get("is_conditional", True):
+        how = f"the write carried no condition, so the store could not see that the record was not the one of {who}"
+    else:
+        how = "the write named the version of that record, so its sender had read it and did not ask whose it was"
+    return Cause(
+        parts=(
+            (1, tell.brief_pause(pause) if pause is not None else tell.brief_fault(at_ns, [node], since_ns=since_ns)),
+            (0, tell.brief_takeover(owner) if is_anothers and owner is not None else ended),
+            (0, told),
+        ),
+        sentences=(
+            tell.held(mine) if mine is not None and is_anothers else ended,
+            tell.faults(at_ns, [node], since_ns=since_ns),
+            tell.took_over(owner) if is_anothers and owner is not None else "",
+            f"{told}: {how}",
+            NAME_OWN_VERSION,
+        ),
+    )
+
+
+_ANSWERS: Final = {
+    "false grant": "a correct lock says granted only after the store has confirmed its own record, while it is good",
+    "false denial": "a correct lock denies only while it sees the good record of another; else it says what it knows",
+    "own grant denied": "a correct lock reads the record after a request without an answer, and knows its own name",
+    "false release": "a correct lock says released only after the store has confirmed that, and else reports a failure",
+    "wrong token": "a correct lock returns the token that stands in its own record",
+    "wrong token shown": "a correct lock shows the resource the token that stands in its own record",
+}
+"""By kind of wrong answer, what a correct lock does."""
+
+
+def answers(tell: Teller) -> Cause:
+    """S7: a call returned what was not so."""
+    witness = tell.facts.witness
+    kind, node = str(witness.get("kind")), str(witness.get("node"))
+    begin_ns, end_ns = witness["interval_ns"]
+    who = tell.who({"node": node, "task": witness.get("task")})
+    call = next(iter(entries(witness, "calls")), {})
+    op = "unlock" if call.get("op") == "release" else "acquire"
+    brief, stood = _stood(tell, entries(witness, "writes"), node, kind)
+    what = {
+        "false grant": "was told that it has the lock",
+        "false denial": "was denied the lock",
+        "own grant denied": "was denied the lock",
+        "false release": "was told that the lock is released",
+        "wrong token": f"was told token {witness.get('token')} in place of {witness.get('recorded')}",
+        "wrong token shown": f"showed the resource token {witness.get('token')} in place of {witness.get('recorded')}",
+    }.get(kind, "was told something wrong")
+    told = f"{who} {what} at {tell.at(end_ns)}"
+    return Cause(
+        parts=((1, tell.brief_fault(end_ns, [node], since_ns=begin_ns)), (0, told), (0, brief)),
+        sentences=(
+            f"{who} called {op} at {tell.at(begin_ns)}",
+            tell.faults(end_ns, [node], since_ns=begin_ns),
+            _unanswered(tell, node, begin_ns, end_ns),
+            f"{told}, but {stood}" if stood else told,
+            _ANSWERS.get(kind, ""),
+        ),
+    )
+
+
+def _unanswered(tell: Teller, node: str, begin_ns: int, end_ns: int) -> str:
+    """The last write of a client within its call that got no answer, and what became of it."""
+    asked = tell.facts.exchanges_of(node, begin_ns=begin_ns, end_ns=end_ns)
+    unanswered = [exchange for exchange in asked if exchange.is_write and exchange.is_unanswered]
+    if not unanswered:
+        return ""
+    exchange = unanswered[-1]
+    landed = exchange.landed_ns
+    fate = f"the store applied it at {tell.at(landed)}" if landed is not None else "the store never applied it"
+    return f"the {exchange.op} that {node} sent at {tell.at(exchange.sent_ns)} got no answer, and {fate}"
+
+
+def _stood(tell: Teller, writes: list[dict[str, Any]], node: str, kind: str) -> tuple[str, str]:
+    """The true state of the record, for the sentence and for the paragraph."""
+    last = writes[-1] if writes else None
+    if kind in ("own grant denied", "false release"):
+        live = [each for each in writes if each.get("node") == node and each.get("state") == "live"]
+        grant = tell.facts.grant_of(node, _instant(live[0])) if live else None
+        since = f" since {tell.at(grant['begin_hi_ns'])}" if grant is not None else ""
+        verb = "came into force" if kind == "own grant denied" else "was in force"
+        said = f"its own grant {verb}{since.replace('since', 'at') if kind == 'own grant denied' else since}"
+        return said, said
+    if kind == "false denial":
+        if last is None:
+            return "nobody held it", "nobody held it"
+        state = {
+            "released": "had given it back",
+            "deleted": "had deleted the record",
+            "live": "had written the last record",
+            "foreign": "had overwritten the record",
+        }.get(str(last.get("state")), "wrote last")
+        return "nobody else held it", f"nobody else held it: {tell.who(last)} {state} at {tell.at(_instant(last))}"
+    if kind == "false grant":
+        is_own = last is None or last.get("node") == node
+        said = "no record of its own was in force" if is_own else f"the record was that of {tell.who(last or {})}"
+        return said, said
+    return "", ""
+
+
+def _foreign_end(tell: Teller, grant: Row | None) -> str:
+    """The clause that tells of a grant that somebody else released or deleted; empty if nobody did."""
+    if grant is None or grant["end_kind"] not in ("released", "deleted", "overwritten") or grant["end_hi_ns"] is None:
+        return ""
+    by = tell.writer_at(grant, grant["end_hi_ns"])
+    return tell.ended(grant) if by and by != tell.who(grant) else ""
+
+
+def _overlap(witness: dict[str, Any], moment_ns: int) -> tuple[int, int]:
+    edges = witness.get("overlap_ns")
+    if isinstance(edges, list) and len(edges) == 2 and all(isinstance(edge, int) for edge in edges):
+        return edges[0], edges[1]
+    return moment_ns, moment_ns
+
+
+def _instant(entry: Row, otherwise: int = 0) -> int:
+    """The instant of a row of a witness; the begin of one that lasts."""
+    interval = entry.get("interval_ns")
+    if isinstance(interval, list) and interval and isinstance(interval[0], int):
+        return int(interval[0])
+    at_ns = entry.get("at_ns")
+    return int(at_ns) if isinstance(at_ns, int) else otherwise
+
+
+def _until(entry: Row, otherwise: int) -> int:
+    interval = entry.get("interval_ns")
+    end_ns = interval[1] if isinstance(interval, list) and len(interval) == 2 else None
+    return int(end_ns) if isinstance(end_ns, int) else otherwise

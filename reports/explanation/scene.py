@@ -1,0 +1,134 @@
+"""The scene of a failure: the window of time, the clients that have a part, and the events that break the clause."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lockref.words import OPERATOR
+from reports.explanation.facts import Exchange, RunFacts, Strike, natural
+from reports.explanation.telling import entries
+
+LENGTHS: Final = frozenset({"size_ns", "bound_ns", "origin_ns", "off_ns", "promised_ns"})
+"""Keys of a witness that end in `_ns` and are lengths, no instants."""
+_ROWS: Final = ("intervals", "calls", "effects", "writes", "requests", "entries")
+_MARGIN: Final = 0.04
+
+
+class Scene:
+    """The part of a run that a reader must see."""
+
+    def __init__(self, facts: RunFacts) -> None:
+        self.facts = facts
+        witness = facts.witness
+        self.nodes = self._nodes(witness)
+        self.begin_ns, self.end_ns = self._window(witness)
+        self.guilty_requests, self.guilty_seqs = self._guilty(witness)
+
+    def _nodes(self, witness: dict[str, Any]) -> set[str]:
+        """The clients that the witness names, those that faults struck before it, and whose grants stood between."""
+        named = {str(entry["node"]) for name in _ROWS for entry in entries(witness, name) if entry.get("node")}
+        stands = witness.get("stands")
+        if isinstance(stands, dict):
+            named.add(str(stands.get("node")))
+        if witness.get("node"):
+            named.add(str(witness["node"]))
+        named |= {strike.node for strike in self.strikes if strike.node in self.facts.nodes}
+        return named - {OPERATOR}
+
+    @property
+    def strikes(self) -> list[Strike]:
+        """The strikes of the plan until the failure that changed something."""
+        return [
+            strike
+            for strike in self.facts.strikes
+            if strike.begin_ns <= self.facts.moment_ns and strike.fault.mattered != 0
+        ]
+
+    def _window(self, witness: dict[str, Any]) -> tuple[int, int]:
+        facts = self.facts
+        run_begin = min((row["at_ns"] for row in facts.rows), default=facts.moment_ns)
+        told = {name: value for name, value in witness.items() if name not in ("store", "beyond_promise")}
+        if facts.finding.clause == "S3":
+            # The one that came second may go on to believe for long, and rightly.
+            told["intervals"] = [{"at_ns": each.get("at_ns")} for each in entries(witness, "intervals")]
+        times = [facts.moment_ns, *_times(told)]
+        times = [at_ns for at_ns in times if run_begin <= at_ns <= facts.end_ns] or [facts.moment_ns]
+        for node in self.nodes:
+            grant = facts.grant_of(node, min(times))
+            if grant is not None and grant["end_hi_ns"] is None:
+                times.append(grant["begin_hi_ns"])
+        # Faults of clocks from the start on are told without the time before.
+        times += [
+            strike.begin_ns for strike in self.strikes if strike.node in self.nodes and strike.begin_ns > run_begin
+        ]
+        margin = max(20_000_000, int(_MARGIN * (max(times) - min(times))))
+        return max(run_begin, min(times) - margin), min(facts.end_ns, max(times) + margin)
+
+    def _guilty(self, witness: dict[str, Any]) -> tuple[set[int], set[int]]:
+        """Numbers of requests, and of events, that break the clause."""
+        clause = self.facts.finding.clause
+        requests: set[int] = set()
+        seqs: set[int] = set()
+        for entry in entries(witness, "effects"):
+            if entry.get("is_guilty") and isinstance(entry.get("seq"), int):
+                seqs.add(entry["seq"])
+        if clause in ("S2", "S5", "S6") and (writes := entries(witness, "writes")):
+            requests.add(int(writes[-1]["request"]) if writes[-1].get("request") is not None else -1)
+        if clause == "S1" and (asked := entries(witness, "requests")):
+            requests.add(int(asked[-1]["request"]) if asked[-1].get("request") is not None else -1)
+        if clause == "S3" and (intervals := entries(witness, "intervals")):
+            last = intervals[0].get("seq")
+            seqs |= {last[1]} if isinstance(last, list) and len(last) == 2 else set()
+        if clause in ("S7", "L5", "L6"):
+            seqs |= {
+                call["returned_seq"] for call in entries(witness, "calls") if isinstance(call.get("returned_seq"), int)
+            }
+        if clause == "L4" and isinstance(witness.get("told_seq"), int):
+            seqs.add(witness["told_seq"])
+        if clause.startswith("DL"):
+            seqs |= {entry["seq"] for entry in entries(witness, "entries")[-1:] if isinstance(entry.get("seq"), int)}
+        return requests, seqs
+
+    def shows(self, at_ns: int) -> bool:
+        """True if an instant lies in the window."""
+        return self.begin_ns <= at_ns <= self.end_ns
+
+    def is_loud(self, exchange: Exchange) -> bool:
+        """True for a request that a reader must see; renewals that go well, and looks of waiters, are routine."""
+        if exchange.number in self.guilty_requests or exchange.node not in self.nodes:
+            return exchange.number in self.guilty_requests
+        is_deaf = exchange.is_unanswered and not self._is_open_at_end(exchange)
+        if not exchange.is_write:
+            return is_deaf
+        if exchange.op == "renew":
+            return is_deaf or exchange.outcome != "applied"
+        if exchange.op in ("acquire", "write"):
+            return is_deaf or exchange.landed_ns is not None
+        return True
+
+    def _is_open_at_end(self, exchange: Exchange) -> bool:
+        return exchange.replied_ns is None and exchange.sent_ns > self.end_ns - 1_000_000_000
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The requests of the window, those of clients with a part first in doubt, in the order of sending."""
+        return [
+            exchange
+            for exchange in self.facts.exchanges.values()
+            if self.shows(exchange.sent_ns) or any(self.shows(at_ns) for at_ns, _ in exchange.applied)
+        ]
+
+    @property
+    def bystanders(self) -> list[str]:
+        """Clients without a part in the failure."""
+        return sorted((node for node in self.facts.nodes if node not in self.nodes), key=natural)
+
+
+def _times(value: Any, name: str = "") -> list[int]:
+    """Every instant of a witness, however deep."""
+    if isinstance(value, dict):
+        return [time for key, inner in value.items() for time in _times(inner, key)]
+    if isinstance(value, list):
+        return [time for inner in value for time in _times(inner, name)]
+    is_time = name.endswith("_ns") and name not in LENGTHS and type(value) is int
+    return [value] if is_time else []

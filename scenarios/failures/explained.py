@@ -1,0 +1,72 @@
+"""A stored failure, explained: it is run again in virtual time, and its cause is told from that run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from lockref.errors import ConfigError, Location
+from lockref.lab.loading import ProviderSpec
+from reports.explanation.explain import Subject, explain_run
+from reports.explanation.explanation import Explanation
+from scenarios.definition.draw import draw_scenario
+from scenarios.definition.fault_plan import draw_plan
+from scenarios.definition.schema import Scenario
+from scenarios.failures.failure_store import JudgedRun, load_failed
+from scenarios.failures.told_faults import told_faults
+from scenarios.worlds.simulated import run_simulated
+from sim.explore.replay import Failure
+from sim.faults.fault import Fault
+from sim.kernel.schedules import Replay
+
+ANOTHER_TRACE = (
+    "this version of the lock or of lockref makes other events than those that were stored; told is what happens now"
+)
+OTHER_LOCK = "told is what {name} does under the plan that broke {stored}"
+
+
+def explain(path: Path, *, provider: str | None = None, may_import: bool = False, name: str = "") -> Explanation:
+    """The explanation of the stored failure in a file; nothing but the file is needed.
+
+    provider, may_import: see `load_failed`. name: how the user named it, for the line that shows it again; default its
+    id.
+    Errors: ConfigError for a file that this version cannot read, a lock that cannot be loaded, code that may not be
+        imported, and a failure that no longer happens.
+    """
+    failure, scenario, spec = load_failed(path, provider=provider, may_import=may_import)
+    outcome = run_simulated(scenario, spec, failure.seed, plan=failure.plan, schedule=Replay(failure.schedule))
+    judged = JudgedRun(outcome)
+    if failure.clause not in judged.broken:
+        raise ConfigError(
+            f"{failure.id} no longer fails: {failure.clause} holds under {spec.name}, so there is nothing to explain; "
+            "`lockref replay` says more",
+            location=Location(str(path)),
+        )
+    shown = judged.shown_under(failure.clause)
+    explanation = explain_run(
+        Subject(
+            id=failure.id,
+            scenario=scenario.name,
+            provider=spec.name,
+            seed=failure.seed,
+            replay=f"lockref replay {name or failure.id}",
+        ),
+        events=shown.events,
+        grants=shown.grants,
+        run=dict(outcome.run_row),
+        finding=shown.finding,
+        faults=told_faults(failure.plan, planned_faults(failure, scenario), outcome.fault_counts),
+    )
+    return replace(explanation, notices=(*_notices(failure, spec, provider, outcome.digest), *explanation.notices))
+
+
+def planned_faults(failure: Failure, scenario: Scenario) -> dict[str, Fault]:
+    """By id, the faults that the scenario gave this seed, before any shrinking."""
+    plan = draw_plan(scenario, draw_scenario(scenario, failure.seed), failure.seed)
+    return {fault.id: fault for fault in plan.faults}
+
+
+def _notices(failure: Failure, spec: ProviderSpec, provider: str | None, digest: str) -> list[str]:
+    if provider is not None:
+        return [OTHER_LOCK.format(name=spec.name, stored=failure.provider.name)]
+    return [] if digest == failure.digest else [ANOTHER_TRACE]
