@@ -120,6 +120,7 @@ class _Alike:
     replay: str
     notes: tuple[tuple[str, str], ...]
     shown: ShownFailure | None = None
+    because: str = ""
 
 
 class _Gate:
@@ -186,7 +187,7 @@ class _Gate:
         return Examined(
             identity=record.id,
             replay=record.replay,
-            sentence=readable(str(finding.witness.get("text") or CLAUSES[finding.clause])),
+            sentence=record.because or readable(str(finding.witness.get("text") or CLAUSES[finding.clause])),
             needs=record.needs,
             broken=record.broken & demanded,
             is_shrunk=record.is_shrunk,

@@ -184,7 +184,8 @@ COMMANDS: dict[str, Callable[[Path], list[list[str]]]] = {
 """By name, the command lines, whose files are made in a folder."""
 
 ARGUMENTS = (
-    ["check"], ["report"], ["compare"], ["compare", WORD], ["replay"], ["explain"], ["sim"], ["sim", "e30", "--provider"],
+    ["check"], ["report"], ["compare"], ["compare", WORD], ["replay"], ["explain"], ["sim"],
+    ["sim", "e30", "--provider"],
     ["sim", "e30", "--seeds"], ["sim", "e30", f"--{WORD}"], ["bench", "--backend"], ["bench"], ["wire", "--"],
     ["wire", "-b"], ["probe"], ["evaluate"], ["scenario", "validate"], ["scenario", "test"], ["scenario"],
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["cluster", "run"],
