@@ -206,6 +206,13 @@ def unfinished_runs(command: str, arguments: Mapping[str, object], *, home: Path
     return found
 
 
+def finished_runs(command: str, *, home: Path = HOME) -> list[Path]:
+    """The folders of this command's runs that came to their end, newest first."""
+    folders = [path for path in (home / "runs").glob(f"*-{command}*") if not path.is_symlink()]
+    ended = {path: about for path in folders if (about := _about(path)) and about.get("status") == "finished"}
+    return sorted(ended, key=lambda path: (_number_of(path) or 0, path.name), reverse=True)
+
+
 def note_killed(runs: Path) -> list[Path]:
     """Write "killed" into the `run.json` of every run that says "running" and whose process is gone; those runs."""
     found = []

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, PROVIDER, SEED_RANGE, Declaration, Processes
+from lockref.cli.options import (
+    ALLOWED,
+    AS_JSON,
+    NEW_FILE,
+    PROVIDER,
+    SEED_RANGE,
+    Declaration,
+    Demand,
+    Duration,
+    Expression,
+    Processes,
+)
 
 
 @click.command(name="gate")
@@ -20,6 +32,27 @@ from lockref.cli.options import ALLOWED, AS_JSON, PROVIDER, SEED_RANGE, Declarat
     "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
     help="Processes; auto: one for each core.",
 )  # fmt: skip
+@click.option(
+    "-k", "selected", type=Expression(),
+    help="Only scenarios that match, in pytest's grammar: words of names, ids, kinds of faults, clauses.",
+)  # fmt: skip
+@click.option("--exclude", "excluded", type=Expression(), multiple=True, help="Not these; may be repeated.")
+@click.option(
+    "--last-failed", "--lf", "is_last_failed", is_flag=True,
+    help="Only scenarios that stopped the last gate of the same lock here; all, if none did.",
+)  # fmt: skip
+@click.option("--fail-fast", "is_fail_fast", is_flag=True, help="End after the first scenario that breaks.")
+@click.option(
+    "--for", "budget_ns", type=Duration(), metavar="DURATION",
+    help="Time of the whole: what the plan leaves of it goes where something broke, and where little was looked at.",
+)  # fmt: skip
+@click.option("--known", type=NEW_FILE, help="Accepted failures: a YAML file of causes, reasons and last days.")
+@click.option(
+    "--require", "required", type=Demand(), multiple=True,
+    help="Limit that all runs together must keep, such as 'handoff.p99 < 2s'; may be repeated.",
+)  # fmt: skip
+@click.option("--junit", type=NEW_FILE, help="Write one JUnit file, with a test case for each scenario.")
+@click.option("--markdown", type=NEW_FILE, help="Write the account as Markdown.")
 @ALLOWED
 @AS_JSON
 @click.pass_context
@@ -31,8 +64,14 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
 
     \b
     lockref gate --provider ./my_lock.py:MyLock
+    lockref gate --provider ./my_lock.py:MyLock -k "pause and not swarm" --fail-fast
+    lockref gate --provider ./my_lock.py:MyLock --for 10m --known known-failures.yaml --junit gate.xml
+
+    Under GitHub Actions the summary of the job and its annotations are written without being asked for.
     """
     from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.gate_edges import Edges
     from lockref.cli.jobs.gating import run_gate
 
-    return run_gate(Console(ctx.obj, as_json=as_json), **asked)
+    edges = Edges(**{each.name: asked.pop(each.name) for each in fields(Edges)})
+    return run_gate(Console(ctx.obj, as_json=as_json), edges, **asked)

@@ -69,6 +69,22 @@ class Demand(click.ParamType[Any]):
             self.fail(str(error).removeprefix("is "), param, ctx)
 
 
+class Expression(click.ParamType[Any]):
+    """`e08 or (pause and not crash)`: which scenarios, in the grammar of pytest's `-k`."""
+
+    name = "EXPR"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from scenarios.gate.selection import parse_selection
+
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_selection(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class Crowds(click.ParamType[Any]):
     """`1,8,64`: numbers of clients, each once."""
 

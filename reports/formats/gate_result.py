@@ -6,10 +6,12 @@ scenarios and is told once. Times are in seconds of the machine that ran the gat
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from lockref.errors import ConfigError, Location
 from reports.checks.spec import Verdict
 
 HELD: Final = "held"
@@ -38,7 +40,8 @@ class GatedScenario(_Part):
 
     reason: why it is inconclusive, does not apply, or could not be run; of one that held, what was not asked of this
     lock ("" where all was). runs: seeds that were judged. seconds: time that its runs and its failures took here, over
-    all processes. broken: the demanded clauses that broke. groups: the ids of the failure groups that it shows.
+    all processes. broken: the demanded clauses that broke. broken_limits: its thresholds that broke, with what was
+    measured. groups: the ids of the failure groups that it shows.
     source: the file of a scenario that is the user's own; "" for the catalogue. ids, faults, clauses: what a selection
     by name may ask for: the ids of the file, the kinds of faults in it, the clauses that were judged.
     exit_code: of this scenario alone. measures: what was measured, by the text of each threshold.
@@ -50,6 +53,7 @@ class GatedScenario(_Part):
     runs: int = 0
     seconds: float = 0.0
     broken: tuple[str, ...] = ()
+    broken_limits: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     source: str = ""
     ids: tuple[str, ...] = ()
@@ -165,3 +169,13 @@ class GateResult(_Part):
     def stopping(self) -> tuple[FailureGroup, ...]:
         """The causes that nobody has accepted."""
         return tuple(group for group in self.groups if not group.accepted)
+
+
+def load_gate(path: Path) -> GateResult:
+    """Read a `gate.json`. Raises ConfigError for what is none of this version."""
+    try:
+        return GateResult.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", location=Location(str(path))) from error
+    except ValidationError as error:
+        raise ConfigError("is no account of a gate of this version", location=Location(str(path))) from error

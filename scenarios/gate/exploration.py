@@ -16,6 +16,7 @@ from scenarios.definition.mixture import inapplicable
 from scenarios.definition.schema import Scenario
 from scenarios.gate.abilities import Abilities
 from scenarios.gate.demands import Asked, asked_of
+from scenarios.gate.shares import SoFar, next_round
 from scenarios.gate.spending import SCOUTS, Scouted, further_seeds
 
 
@@ -55,12 +56,14 @@ def explore(
     processes: int = 1,
     keep_runs: int = 0,
     is_over: Callable[[], bool] = lambda: False,
+    left_ns: Callable[[], int] | None = None,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
 ) -> Exploration:
     """Run every scenario that says something about the lock.
 
     abilities: as it was asked. What it shows in any run counts everywhere, so demands are settled at the end.
     seeds: of each scenario; None for as many as `spending` deals out. is_over: asked between pieces of work; True ends.
+    left_ns: the real time that is left, of which all is to be used (`shares`); None to end after what was dealt out.
     Raises KeyboardInterrupt after Ctrl-C.
     """
     has = abilities.has
@@ -102,7 +105,24 @@ def explore(
         abilities = _settled(spec, running, abilities)
     if is_over():
         cut = "the time was over before all planned seeds were run"
+    while seeds is None and left_ns is not None and not is_over():
+        going_on = [part for part in running if _may_go_on(part)]
+        planned = next_round([_so_far(part) for part in going_on], processes * left_ns())
+        if not planned:
+            break
+        run({name: range(done + 1, done + 1 + number) for name, (done, number) in planned.items()})
+        abilities = _settled(spec, running, abilities)
     return Exploration(explored=parts, abilities=abilities, cut=cut)
+
+
+def _so_far(part: Explored) -> SoFar:
+    assert part.result is not None, "only what ran goes on"
+    return SoFar(
+        name=part.scenario.name,
+        seeds=part.result.seeds,
+        spent_ns=part.result.spent_ns,
+        has_failed=bool(part.result.summary.findings),
+    )
 
 
 def _may_go_on(part: Explored) -> bool:

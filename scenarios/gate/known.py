@@ -1,15 +1,15 @@
 """Failures that a team has accepted for a while: the file of `--known`, and what a gate makes of it.
 
-A failure is named by what stays the same from seed to seed and from scenario to scenario: the lock, the clause, and the
-cause as the gate writes it. An id (LK-…) would not do, since another seed gives another id. Every entry has a reason
-and a last day. An accepted failure is told and does not stop the gate; after its last day it does. An entry that
-matches nothing any more is told as well, because the next failure of that kind would pass unseen.
+A failure is named by what stays the same from seed to seed and from scenario to scenario: the lock, and the cause as
+the gate writes it, `CLAUSE:SHAPE:FAULTS`, or its first parts. An id (LK-…) would not do, since another seed gives
+another id. Every entry has a reason and a last day. An accepted failure is told and does not stop the gate; after its
+last day it does. An entry that matches nothing any more is told as well, because the next failure of that kind would
+pass unseen.
 
     version: 1
     known:
       - provider: hudi
-        clause: S4
-        cause: stale token
+        cause: S4:stale-token:stopped
         reason: Hudi asks no clock before it writes; the table has one writer until the migration.
         expires: 2027-03-31
 """
@@ -27,40 +27,49 @@ from lockref.located_yaml import Places, at, parse, read_text
 from reports.checks.spec import CLAUSES
 
 VERSION: Final = 1
-_NEEDED: Final = ("clause", "reason", "expires")
-_KEYS: Final = ("provider", "clause", "cause", "reason", "expires")
+_NEEDED: Final = ("cause", "reason", "expires")
+_KEYS: Final = ("provider", "cause", "reason", "expires")
 
 
 class Cause(Protocol):
-    """A failure as a gate groups it over scenarios."""
+    """A failure as a gate groups it over scenarios: clause, shape and kinds of faults, in one word."""
 
-    @property
-    def clause(self) -> str: ...
     @property
     def cause(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFailure:
-    """One accepted failure. provider, cause: empty for any. expires: the last day on which it is accepted."""
+    """One accepted failure. provider: empty for any. expires: the last day on which it is accepted.
+
+    cause: the word of a cause, or the first of its parts: `S4`, `S4:stale-token`, `S4:stale-token:stopped`.
+    """
 
     place: Location
     provider: str
-    clause: str
     cause: str
     reason: str
     expires: date
 
     def is_about(self, found: Cause, lock: Collection[str]) -> bool:
         """True if this failure of a lock with these names is meant."""
-        return self.is_of(lock) and self.clause == found.clause and self.cause in ("", found.cause)
+        return self.is_of(lock) and _begins(found.cause, self.cause)
+
+    def may_be(self, begin: str) -> bool:
+        """True if this failure may be meant by a word of which only the first parts are known."""
+        return _begins(begin, self.cause) or _begins(self.cause, begin)
 
     def is_of(self, lock: Collection[str]) -> bool:
         """True if the lock with these names is meant."""
         return not self.provider or self.provider in lock
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.clause}{self.cause and f', {self.cause}'}"
+        return f"{self.place}: {self.cause}"
+
+
+def _begins(word: str, begin: str) -> bool:
+    """True if `begin` is the first parts of `word`, or all of them."""
+    return f"{word}:".startswith(f"{begin}:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +126,7 @@ def load_known(path: Path) -> tuple[KnownFailure, ...]:
     for number, entry in enumerate(entries):
         failure = form.failure(("known", number), entry)
         for earlier in found:
-            if (earlier.provider, earlier.clause, earlier.cause) == (failure.provider, failure.clause, failure.cause):
+            if (earlier.provider, earlier.cause) == (failure.provider, failure.cause):
                 raise form.refused(("known", number), f"is the failure of line {earlier.place.line} once more")
         found.append(failure)
     return tuple(found)
@@ -132,15 +141,17 @@ class _Form:
     def failure(self, path: tuple[str | int, ...], entry: object) -> KnownFailure:
         """One entry. Raises ConfigError for anything that is none."""
         if not isinstance(entry, dict):
-            raise self.refused(path, "expected a mapping such as {clause: S4, reason: …, expires: 2027-03-31}")
+            raise self.refused(path, "expected a mapping such as {cause: S4, reason: …, expires: 2027-03-31}")
         self.refuse_strange_keys(path, entry, _KEYS)
         for key in _NEEDED:
             if key not in entry:
                 raise ConfigError(at((*path, key), "is missing"), location=self._places.of(path, key=False))
         texts = {key: self._text((*path, key), entry[key]) for key in entry}
-        if texts["clause"] not in CLAUSES:
-            near = did_you_mean(texts["clause"], CLAUSES)
-            raise self.refused((*path, "clause"), f"is {quote(texts['clause'])}; expected a clause such as S4.{near}")
+        clause = texts["cause"].partition(":")[0]
+        if clause not in CLAUSES:
+            near = did_you_mean(clause, CLAUSES)
+            expected = f"expected a cause as the gate tells it, such as S4:stale-token:stopped.{near}"
+            raise self.refused((*path, "cause"), f"is {quote(texts['cause'])}; {expected}")
         try:
             expires = date.fromisoformat(texts["expires"])
         except ValueError:
@@ -150,8 +161,7 @@ class _Form:
         return KnownFailure(
             place=self._places.of(path, key=False),
             provider=texts.get("provider", ""),
-            clause=texts["clause"],
-            cause=texts.get("cause", ""),
+            cause=texts["cause"],
             reason=texts["reason"],
             expires=expires,
         )

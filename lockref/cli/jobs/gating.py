@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lockref.cli.jobs.console import seed_progress
+from lockref.cli.jobs.gate_edges import Watch, choose, load_edges, required_of, tell, with_edges
 from lockref.cli.jobs.results import begin_run
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
@@ -42,6 +43,7 @@ from scenarios.runs import provenance
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.gate_edges import Edges
     from lockref.lab.loading import ProviderSpec
     from reports.checks.summary import Finding
     from reports.formats.results import Results
@@ -56,6 +58,7 @@ SHRINK_NS: Final = 15_000_000_000
 
 def run_gate(
     console: Console,
+    edges: Edges,
     *,
     provider: str,
     declared: Sequence[tuple[Ability, bool]],
@@ -65,20 +68,27 @@ def run_gate(
 ) -> int:
     """Put one lock through the catalogue and tell the causes of what broke. Returns the exit code.
 
-    declared: abilities that the lock has, or has not. seeds: of each scenario; None for as many as are planned.
-    processes: None for one on each core. allowed: exit codes that count as success.
-    Errors: ConfigError for a lock that does not load; KeyboardInterrupt after Ctrl-C.
+    edges: which scenarios, how long, what is accepted and required, where it is told. declared: abilities that the lock
+    has, or has not. seeds: of each scenario; None for as many as are planned. processes: None for one on each core.
+    allowed: exit codes that count as success.
+    Errors: ConfigError for a lock or a list of known failures that does not load, and for a selection of nothing;
+        KeyboardInterrupt after Ctrl-C.
     """
     began_ns = _monotonic_ns()
+    known = load_edges(edges)
     spec = load_provider(provider)
     spec.require_virtual_time()
+    chosen = choose(edges, gated_scenarios(), spec.name)
     about = provenance(
         {
             "provider": provider,
             "declared": [f"{'' if has else 'no-'}{ability}" for ability, has in declared],
             "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
+            "scenarios": list(chosen.scenarios) if chosen.left_out else [],
+            "required": list(edges.required),
         }
     )
+    watch = Watch(edges, known, lock={provider, spec.name}, began_ns=began_ns, shrink_ns=SHRINK_NS)
     with begin_run("gate", about) as folder:
         console.step(f"asking {spec.name} what it can do")
         abilities = ask(
@@ -89,20 +99,27 @@ def run_gate(
         found = explore(
             spec,
             abilities,
-            gated_scenarios(),
+            chosen.scenarios,
             seeds=seeds,
             processes=processes or cores(),
-            on_progress=seed_progress(console),
+            is_over=watch.is_over,
+            left_ns=watch.left_ns if edges.budget_ns is not None else None,
+            on_progress=watch.looking(seed_progress(console)),
         )
-        gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed)
+        found = replace(found, cut=watch.why_over if found.cut else "")
+        results = [part.result for part in found.explored if part.result is not None]
+        required = required_of(results, edges.required, allowed)
+        gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed, shrink_ns=watch.shrink_ns)
         seconds = (_monotonic_ns() - began_ns) / NS_PER_S
-        result = gate.concluded().model_copy(update={"seconds": seconds})
+        result = gate.concluded().model_copy(update={"seconds": seconds, "required": tuple(required)})
+        result = with_edges(result, edges, chosen, known=known, lock=spec.name, provider=provider)
         folder.write("gate.json", printable_json(result.model_dump_json(indent=1)) + "\n")
         folder.describe(status="finished", exit_code=result.exit_code)
     if console.as_json:
         console.document(result.model_dump(mode="json"))
     for text, style in screen_lines(result):
         console.say(text, style=style)
+    tell(console, result, edges)
     return result.exit_code
 
 
@@ -135,6 +152,7 @@ class _Gate:
         folder: RunFolder,
         about: Mapping[str, object],
         allowed: Sequence[int],
+        shrink_ns: int,
     ) -> None:
         self._console = console
         self._spec = spec
@@ -143,9 +161,10 @@ class _Gate:
         self._about = about
         self._allowed = allowed
         self._parts = {part.scenario.name: part for part in found.explored}
-        self._budget = ShrinkBudget(SHRINK_NS)
+        self._budget = ShrinkBudget(shrink_ns)
         self._records: dict[tuple[str, tuple[str, str, tuple[str, ...]]], FailureRecord] = {}
         self._causes: list[Cause] = []
+        self._blocks: dict[str, str] = {}
 
     def concluded(self) -> GateResult:
         """Group the failures, write the account of each scenario into its part of the folder, and sum up."""
@@ -157,7 +176,7 @@ class _Gate:
             stands_on=self._spec.stands_on,
             exit_code=worst(codes),
             scenarios=scenarios,
-            groups=tuple(_group(cause) for cause in self._causes),
+            groups=tuple(_group(cause, self._blocks.get(cause.known.identity, "")) for cause in self._causes),
             abilities=_told(self._found.abilities),
             unexplored=tuple(self._unexplored()),
             cut=self._found.cut,
@@ -217,6 +236,7 @@ class _Gate:
             runs=results.runs,
             seconds=part.result.spent_ns / NS_PER_S,
             broken=tuple(results.broken),
+            broken_limits=tuple(str(kept) for _, kept in part.result.summary.thresholds if kept.verdict == VIOLATED),
             groups=tuple(
                 cause.known.identity
                 for cause in self._causes
@@ -238,6 +258,7 @@ class _Gate:
             provenance={**self._about, "digest": done.digest},
             store_failure=lambda finding: self._record_of(part, finding),
         )
+        self._blocks.update({failure.id: failure.block for failure in results.failures})
         results.notices += done.notices
         if part.asked.note:
             results.notices.append(f"not asked of this lock: {part.asked.note}")
@@ -288,7 +309,8 @@ def _reason(results: Results, part: Explored, outcome: Outcome) -> str:
     return part.asked.note if outcome == HELD else ""
 
 
-def _group(cause: Cause) -> FailureGroup:
+def _group(cause: Cause, block: str) -> FailureGroup:
+    """block: the failure that speaks for the cause, as `sim` tells it."""
     known, speaker = cause.known, cause.speaker
     return FailureGroup(
         cause=cause.word,
@@ -306,6 +328,7 @@ def _group(cause: Cause) -> FailureGroup:
         client=known.client,
         is_safety=cause.clause in SAFETY,
         is_shrunk=known.is_shrunk,
+        block=block,
     )
 
 

@@ -158,6 +158,12 @@ COMMANDS: dict[str, Callable[[Path], list[list[str]]]] = {
         ["sim", "e30", "--seeds", "1..1", "--provider", lock(folder, "Raises")],
         ["sim", "e30", "--seeds", "1..1", "--provider", lock(folder, "Refuses"), "--json"],
     ],
+    "gate": lambda folder: [
+        ["gate", "--provider", lock(folder, "Believes"), "-k", "h01", "--seeds", "1..2", "--jobs", "1"],
+        ["gate", "--known", yaml(folder, f"version: 1\nknown:\n  - {{{QUOTED}: {QUOTED}}}\n")],
+        ["gate", "--known", yaml(folder, f"version: 1\nknown:\n  - {{cause: {QUOTED}, reason: x, expires: x}}\n")],
+        ["gate", "-k", WORD],
+    ],
     "replay": lambda folder: [["replay", path, *more] for path in failure(folder) for more in ([], ["--json"])],
     "bench": lambda folder: [
         ["bench", "-b", "memory:", "--for", "300ms", "--provider", lock(folder, name)]
@@ -186,7 +192,8 @@ COMMANDS: dict[str, Callable[[Path], list[list[str]]]] = {
 ARGUMENTS = (
     ["check"], ["report"], ["compare"], ["compare", WORD], ["replay"], ["explain"], ["sim"],
     ["sim", "e30", "--provider"],
-    ["sim", "e30", "--seeds"], ["sim", "e30", f"--{WORD}"], ["bench", "--backend"], ["bench"], ["wire", "--"],
+    ["sim", "e30", "--seeds"], ["sim", "e30", f"--{WORD}"], ["gate", "-k"], ["gate", "--require"],
+    ["bench", "--backend"], ["bench"], ["wire", "--"],
     ["wire", "-b"], ["probe"], ["evaluate"], ["scenario", "validate"], ["scenario", "test"], ["scenario"],
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["cluster", "run"],
     ["cluster", "run", "x", "--then"], ["providers"], ["backends"], ["doctor"],

@@ -12,17 +12,18 @@ from lockref.errors import ConfigError
 from scenarios.gate.known import KnownFailure, accept, load_known
 
 TODAY = date(2027, 3, 1)
-ENTRY = "{provider: hudi, clause: S4, cause: stale token, reason: one writer until March, expires: 2027-03-31}"
+ENTRY = "{provider: hudi, cause: S4:stale-token:stopped, reason: one writer until March, expires: 2027-03-31}"
+
+PLACE = "{}/known.yaml:3:5: S4:stale-token:stopped"
 
 
 @dataclass(frozen=True)
 class Found:
-    clause: str
     cause: str
 
 
-STALE = Found("S4", "stale token")
-OVERLAP = Found("S3", "overlap")
+STALE = Found("S4:stale-token:stopped")
+OVERLAP = Found("S3:two-clients:stopped")
 
 
 def known(tmp_path: Path, *entries: str) -> tuple[KnownFailure, ...]:
@@ -38,11 +39,24 @@ def test_an_accepted_failure_is_told_with_its_reason(tmp_path: Path) -> None:
     assert found.notes == ()
 
 
-def test_an_entry_without_a_cause_accepts_each_of_the_clause(tmp_path: Path) -> None:
-    entry = "{clause: S4, reason: r, expires: 2027-03-31}"
-    causes = [STALE, OVERLAP, Found("S4", "lost update")]
-    found = accept(known(tmp_path, entry), causes, lock={"any"}, today=TODAY, is_whole=True)
-    assert set(found.accepted) == {0, 2}
+@pytest.mark.parametrize(
+    ("cause", "accepted"),
+    [
+        ("S4", {0, 2, 3}),
+        ("S4:stale-token", {0, 3}),
+        ("S4:stale-token:stopped", {0}),
+        ("S4:stale", set()),
+        ("S4:stale-token:stopped+late", {3}),
+    ],
+)
+def test_the_first_parts_of_a_cause_accept_all_that_begin_so(tmp_path: Path, cause: str, accepted: set[int]) -> None:
+    """A part is compared whole."""
+    causes = [STALE, OVERLAP, Found("S4:lost-update:stopped"), Found("S4:stale-token:stopped+late")]
+    (entry,) = known(tmp_path, f"{{cause: '{cause}', reason: r, expires: 2027-03-31}}")
+    found = accept([entry], causes, lock={"any"}, today=TODAY, is_whole=True)
+    assert set(found.accepted) == accepted
+    assert entry.may_be("S4:stale-token") is (cause != "S4:stale")
+    assert not entry.may_be("S3:two-clients")
 
 
 @pytest.mark.parametrize(("day", "is_accepted"), [(date(2027, 3, 31), True), (date(2027, 4, 1), False)])
@@ -50,7 +64,9 @@ def test_the_last_day_is_the_last_one(tmp_path: Path, day: date, is_accepted: bo
     """On the day after, the failure counts again, and the note says why."""
     found = accept(known(tmp_path, ENTRY), [STALE], lock={"hudi"}, today=day, is_whole=True)
     assert bool(found.accepted) is is_accepted
-    told = f"{tmp_path}/known.yaml:3:5: S4, stale token was accepted until 2027-03-31 and counts again: one writer"
+    told = (
+        f"{tmp_path}/known.yaml:3:5: S4:stale-token:stopped was accepted until 2027-03-31 and counts again: one writer"
+    )
     assert [note.startswith(told) for note in found.notes] == [True] * (not is_accepted)
 
 
@@ -58,7 +74,9 @@ def test_a_vanished_failure_is_told_where_everything_ran(tmp_path: Path) -> None
     """An entry that matches nothing would accept the next failure of its kind; after a part nobody knows."""
     entries = known(tmp_path, ENTRY)
     gone = accept(entries, [OVERLAP], lock={"hudi"}, today=TODAY, is_whole=True)
-    assert gone.notes == (f"{tmp_path}/known.yaml:3:5: S4, stale token was not found any more: remove the entry",)
+    assert gone.notes == (
+        f"{tmp_path}/known.yaml:3:5: S4:stale-token:stopped was not found any more: remove the entry",
+    )
     assert accept(entries, [OVERLAP], lock={"hudi"}, today=TODAY, is_whole=False).notes == ()
 
 
@@ -77,20 +95,20 @@ def test_an_entry_of_another_lock_is_about_nothing_here(tmp_path: Path) -> None:
         ("version: 1", r"known\.yaml:1:1: known: expected a list"),
         ("version: 1\nknwon: []", r"known\.yaml:2:1: knwon: is no key here\. Did you mean 'known'\?"),
         ("version: 1\nknown: [S4]", r"known\.yaml:2:9: known\.0: expected a mapping"),
-        ("version: 1\nknown:\n  - {clause: S4, expires: 2027-03-31}", r":3:5: known\.0\.reason: is missing"),
-        ("version: 1\nknown:\n  - {clause: S4, reason: r}", r":3:5: known\.0\.expires: is missing"),
-        ("version: 1\nknown:\n  - {reason: r, expires: 2027-03-31}", r":3:5: known\.0\.clause: is missing"),
-        ("version: 1\nknown:\n  - {clause: S44, reason: r, expires: 2027-03-31}", r":3:14: known\.0\.clause: is 'S44'"),
-        ("version: 1\nknown:\n  - {clause: S4, reason: '', expires: 2027-03-31}", r":3:26: known\.0\.reason: is ''"),
-        ("version: 1\nknown:\n  - {clause: S4, reason: r, expires: soon}", r":3:38: known\.0\.expires: is 'soon'"),
+        ("version: 1\nknown:\n  - {cause: S4, expires: 2027-03-31}", r":3:5: known\.0\.reason: is missing"),
+        ("version: 1\nknown:\n  - {cause: S4, reason: r}", r":3:5: known\.0\.expires: is missing"),
+        ("version: 1\nknown:\n  - {reason: r, expires: 2027-03-31}", r":3:5: known\.0\.cause: is missing"),
+        ("version: 1\nknown:\n  - {cause: S44, reason: r, expires: 2027-03-31}", r":3:13: known\.0\.cause: is 'S44'"),
+        ("version: 1\nknown:\n  - {cause: S4, reason: '', expires: 2027-03-31}", r":3:25: known\.0\.reason: is ''"),
+        ("version: 1\nknown:\n  - {cause: S4, reason: r, expires: soon}", r":3:37: known\.0\.expires: is 'soon'"),
         (
-            "version: 1\nknown:\n  - {clause: S4, reason: r, expires: 20270331}",
-            r":3:38: known\.0\.expires: is 20270331",
+            "version: 1\nknown:\n  - {cause: S4, reason: r, expires: 20270331}",
+            r":3:37: known\.0\.expires: is 20270331",
         ),
-        ("version: 1\nknown:\n  - {clause: S4, reason: r, expires: 2027-02-30}", r":3:38: .*is '2027-02-30'"),
+        ("version: 1\nknown:\n  - {cause: S4, reason: r, expires: 2027-02-30}", r":3:37: .*is '2027-02-30'"),
         (
-            "version: 1\nknown:\n  - {clause: S4, reasn: r}",
-            r":3:18: known\.0\.reasn: is no key here\. Did you mean 'reason'",
+            "version: 1\nknown:\n  - {cause: S4, reasn: r}",
+            r":3:17: known\.0\.reasn: is no key here\. Did you mean 'reason'",
         ),
         (f"version: 1\nknown:\n  - {ENTRY}\n  - {ENTRY}", r":4:5: known\.1: is the failure of line 3 once more"),
         ("version: 1\nversion: 1", r":2:1: version: appears a second time"),
