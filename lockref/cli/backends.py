@@ -9,10 +9,10 @@ import signal
 import click
 
 from lockref.cli.jobs.console import Console, printable
-from lockref.cli.options import AS_JSON, VIA
+from lockref.cli.options import AS_JSON, VIA, Group
 
 
-@click.group(name="backends", invoke_without_command=True)
+@click.group(cls=Group, name="backends", invoke_without_command=True)
 @AS_JSON
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:

@@ -6,13 +6,24 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, NEW_FILE, PROVIDER, VIA, duration_option
+from lockref.cli.options import (
+    ALLOWED,
+    AS_JSON,
+    DEMANDS,
+    NEW_FILE,
+    PROVIDER,
+    VIA,
+    backend_names,
+    duration_option,
+    scenario_names,
+)
 
 
 @click.command(name="bench")
-@click.argument("scenario", default="contention")
+@click.argument("scenario", default="contention", shell_complete=scenario_names)
 @click.option(
     "--backend", "-b", "backends", multiple=True, default=("ministack",), show_default=True, metavar="NAME|URI",
+    shell_complete=backend_names,
     help="A server of `lockref backends`, or a store: memory:, file:///FOLDER, s3://…, gs://…, az://…, zookeeper://…",
 )  # fmt: skip
 @PROVIDER

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import AS_JSON, NEW_FOLDER, duration_option
+from lockref.cli.options import AS_JSON, NEW_FOLDER, Group, Word, duration_option
 
-CHANGES = click.Choice(["leave", "return", "none", "fourth"])
+CHANGES = Word(["leave", "return", "none", "fourth"])
 
 
-@click.group(name="cluster")
+@click.group(cls=Group, name="cluster")
 def command() -> None:
     """Locks that a controller assigns, as in Apache Helix, on ZooKeeper."""
 
@@ -23,14 +23,14 @@ def command() -> None:
 @click.option("--rebalancer", metavar="NAME", default="", help="Instead of the file's: mod, sticky, hrw, ring, …")
 @click.option(
     "--live-order",
-    type=click.Choice(["ascending", "descending"]),
+    type=Word(["ascending", "descending"]),
     default="ascending",
     show_default=True,
     help="Order in which the rebalancer is given the live instances.",
 )
 @click.option(
     "--semantics",
-    type=click.Choice(["ours", "first", "0.7.1", "current"]),
+    type=Word(["ours", "first", "0.7.1", "current"]),
     default="ours",
     show_default=True,
     help="Which version's controller decides. The recipe's README shows `first`.",

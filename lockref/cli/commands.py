@@ -21,4 +21,5 @@ COMMANDS = {
     "cluster": ("cluster", "Run the locks of a cluster file on a real ZooKeeper, as Apache Helix does."),
     "backends": ("backends", "List the servers that locks can stand on."),
     "providers": ("providers", "List the locks that can be put to the test."),
+    "completion": ("completion", "Print what a shell needs to complete commands, options and names."),
 }

@@ -8,12 +8,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from lockref.cli.options import AS_JSON, NEW_FOLDER, WRITER_NUMBERS, duration_option
+from lockref.cli.options import AS_JSON, NEW_FOLDER, WRITER_NUMBERS, Group, Word, duration_option
 
-PROTOCOLS = click.Choice(["lock", "shared-key", "rename-only", "optimistic"])
+PROTOCOLS = Word(["lock", "shared-key", "rename-only", "optimistic"])
 
 
-@click.group(name="delta")
+@click.group(cls=Group, name="delta")
 def command() -> None:
     """Delta Lake's commits under one lock per table, as numbers."""
 

@@ -19,7 +19,8 @@ import click
 
 import lockref
 from lockref.cli.commands import COMMANDS
-from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, LockrefError, did_you_mean
+from lockref.cli.options import Group, everywhere
+from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, LockrefError
 from lockref.extras import extra_of, install
 from lockref.foreign_modules import watch_imports
 from lockref.temporary_folders import sweep
@@ -35,7 +36,7 @@ _MACHINE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, 
 """What the machine refuses us, wherever it does: the environment's fault (exit 5), none of ours."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group whose commands live in `lockref.cli.<module>` and load when named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -46,14 +47,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"lockref.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}", ctx)
-        return super().resolve_command(ctx, args)
+        return everywhere(command)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -73,19 +67,16 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "LOCKREF"})
 @click.version_option(lockref.__version__, prog_name="lockref")
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour on standard output."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Results only, no progress.")
-@click.pass_context
-def cli(ctx: click.Context, color: str, quiet: bool) -> None:
+def cli() -> None:
     """Can a lock that lives in cloud storage be trusted? Simulate it, contend for it, read the verdict.
 
-    Start with `lockref demo`.
+    Start with `lockref demo`. -q, -v and --color may stand anywhere in the line.
     """
-    ctx.obj = {"color": color, "quiet": quiet}
     for line in sweep().lines():
         click.echo(f"lockref: {line}", err=True)
+
+
+everywhere(cli, hidden=False)
 
 
 def _fail(message: str, code: int) -> int:

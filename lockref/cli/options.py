@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any, TypeVar
 
 import click
 
-from lockref.errors import quote
+from lockref.errors import did_you_mean, quote
 from lockref.grammar import decimal
 from lockref.quantities import NS_PER_UNIT, duration_ns
+from lockref.rooms import HOME
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound="Callable[..., Any] | click.Command")
 
 DURATION_NS_MAX = 24 * NS_PER_UNIT["h"]
 SEEDS_MAX = 10_000_000
@@ -35,6 +38,79 @@ def parse_seed(text: str) -> int:
     return seed
 
 
+class Word(click.Choice[str]):
+    """One of some words. Whoever mistypes one is told the nearest."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        return super().get_invalid_choice_message(value, ctx) + did_you_mean(str(value), self.choices)
+
+
+class Group(click.Group):
+    """A group that tells what a mistyped command may have meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _note(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Note an option of the whole line. Where it stands twice, what stands last counts."""
+    said = ctx.ensure_object(dict)
+    if value and param.name is not None:
+        said[param.name] = value
+
+
+def everywhere(command: Decorated, *, hidden: bool = True) -> Decorated:
+    """Let a command, and the commands below it, take `-q`, `-v` and `--color`: they may stand anywhere in a line.
+
+    They are in `ctx.obj`, under "quiet", "verbose" and "color".
+    """
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            everywhere(below)
+    if isinstance(command, click.Command) and any(param.name == "quiet" for param in command.params):
+        return command
+    for option in (
+        click.option(
+            "--color", type=Word(["auto", "always", "never"]), expose_value=False, callback=_note, hidden=hidden,
+            help="Colour on standard output; default auto.",
+        ),
+        click.option(
+            "-v", "--verbose", is_flag=True, expose_value=False, callback=_note, hidden=hidden,
+            help="All of it: each failure in full, and each scenario that does not apply.",
+        ),
+        click.option(
+            "-q", "--quiet", is_flag=True, expose_value=False, callback=_note, hidden=hidden,
+            help="Results only, no progress.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def scenario_names(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """The scenarios of the catalogue that begin so, for a shell that completes. Their files are not read."""
+    return sorted(path.stem for path in (HOME / "scenarios" / "catalogue").glob(f"{glob.escape(begun)}*.yaml"))
+
+
+def provider_names(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """The known locks that begin so."""
+    from lockref.lab.loading import registered
+
+    return sorted(name for name in registered() if name.startswith(begun))
+
+
+def backend_names(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """The servers that can be started here, and the stores of this process, that begin so."""
+    from scenarios.backends.hosts import known_servers
+
+    return [name for name in ("memory:", *known_servers()) if name.startswith(begun)]
+
+
 class Duration(click.ParamType[Any]):
     """`20s`, `500ms`, `2m` as nanoseconds, at most a day. zero: `0s` is one, too."""
 
@@ -48,8 +124,8 @@ class Duration(click.ParamType[Any]):
             return value
         try:
             found = duration_ns(value)
-        except ValueError:
-            found = -1
+        except ValueError as error:
+            self.fail(str(error).removeprefix("is "), param, ctx)
         if not self._least <= found <= DURATION_NS_MAX:
             self.fail(f"{value!r}; expected a duration such as 20s or 500ms, at most 24h", param, ctx)
         return found
@@ -204,11 +280,16 @@ NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 PROVIDER = click.option(
-    "--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class."
+    "--provider",
+    "-p",
+    default="hardened",
+    show_default=True,
+    help="A name, module:Class or file.py:Class.",
+    shell_complete=provider_names,
 )
 VIA = click.option(
     "--via",
-    type=click.Choice(["native", "docker"]),
+    type=Word(["native", "docker"]),
     default="native",
     show_default=True,
     help="How a server is started.",

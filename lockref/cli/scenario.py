@@ -4,75 +4,67 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from lockref.cli.jobs.console import Console, printable
-from lockref.cli.options import AS_JSON, NEW_FILE, SEED_RANGE
+from lockref.cli.options import AS_JSON, NEW_FILE, SEED_RANGE, Group, scenario_names
 
 SEEDS = range(1, 31)
-ABOUT_MAX = 400
 
 
-@click.group(name="scenario")
+@click.group(cls=Group, name="scenario")
 def command() -> None:
     """List the catalogue; validate and test scenario files."""
 
 
 @command.command(name="list")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Only those about this item, such as E8.")
+@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Only those with a verdict on this clause.")
+@click.option("--fault", "faults", multiple=True, metavar="KIND", help="Only those with such a fault, such as pause.")
+@click.option("--build", "builds", multiple=True, metavar="NAME", help="Only those that expect something of this lock.")
+@click.option("-k", "expression", default="", metavar="EXPR", help="Words with and, or, not; as for `lockref gate`.")
 @AS_JSON
 @click.pass_context
-def list_command(ctx: click.Context, as_json: bool) -> None:
-    """The catalogue, with the verdict expected of each build."""
-    from scenarios.definition.expectation_words import LEGEND, expectation_words
-    from scenarios.definition.load import catalogue, load_scenario
+def list_command(ctx: click.Context, /, as_json: bool, **asked: Any) -> None:
+    """The catalogue, with the verdict expected of each build.
 
-    console = Console(ctx.obj, as_json=as_json)
-    # The files that come with lockref are tested; a listing need not import the locks that they name.
-    loaded = [(path, load_scenario(path, may_import=False)) for path in catalogue()]
-    if as_json:
-        console.document(
-            {
-                "scenarios": [
-                    {"name": path.stem, "ids": scenario.ids, "about": scenario.about.strip(), "expect": scenario.expect}
-                    for path, scenario in loaded
-                ]
-            }
-        )
-        return
-    console.say(LEGEND, style="dim")
-    for path, scenario in loaded:
-        expected = ", ".join(f"{build} {expectation_words(scenario.expect[build])}" for build in scenario.expect)
-        console.say(f"{path.stem:<34} {expected}")
-        first = scenario.about.strip().split(". ")[0].rstrip(".")
-        if first:
-            console.say(f"    {printable(f'{first}.', limit=ABOUT_MAX)}", style="dim")
+    \b
+    lockref scenario list --fault pause --build hudi
+    lockref scenario list -k 'renewal and not swarm'
+    """
+    from lockref.cli.jobs.cataloguing import list_scenarios
+
+    list_scenarios(Console(ctx.obj, as_json=as_json), **asked)
+
+
+@command.command(name="show")
+@click.argument("name", metavar="SCENARIO", shell_complete=scenario_names)
+@click.pass_context
+def show_command(ctx: click.Context, name: str) -> None:
+    """Say what happens in SCENARIO (a file or a name), what goes wrong, and what is expected of each build."""
+    from lockref.cli.jobs.cataloguing import show_scenario
+
+    show_scenario(Console(ctx.obj), name)
 
 
 @command.command(name="validate")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--trust", is_flag=True, help="Also import the locks and programs that a file names.")
+@click.option("--provider", "-p", default="", help="The lock to try each under; default our own in its `expect`.")
+@click.option("--trust", is_flag=True, help="Also import and run the locks and programs that a file names.")
 @click.pass_context
-def validate_command(ctx: click.Context, files: tuple[str, ...], trust: bool) -> int:
-    """Read scenario files and say what is wrong with them, with file, line and column. Nothing named is run."""
-    from lockref.errors import ConfigError
-    from scenarios.definition.contradictions import foreign_code
-    from scenarios.definition.load import load_scenario
+def validate_command(ctx: click.Context, files: tuple[str, ...], provider: str, trust: bool) -> int:
+    """Read scenario files, and say what is wrong with them (file, line, column) and what a run would refuse.
 
-    console = Console(ctx.obj)
-    wrong = 0
-    for file in files:
-        try:
-            scenario = load_scenario(file, may_import=trust)
-        except ConfigError as error:
-            wrong += 1
-            for line in str(error).splitlines():
-                console.say(f"✗ {printable(line, limit=1000)}", style="bad")
-        else:
-            console.say(f"✓ {printable(file)}: {scenario.name}", style="good")
-            for _, reference in () if trust else foreign_code(scenario):
-                console.say(f"  not looked at: {printable(reference)}; --trust imports it")
-    return 2 if wrong else 0
+    One seed is run, in virtual time. Code that a file names is neither imported nor run without --trust.
+
+    \b
+    lockref scenario validate mine.yaml --provider ./my_lock.py:MyLock
+    """
+    from lockref.cli.jobs.cataloguing import validate_scenarios
+
+    return validate_scenarios(Console(ctx.obj), files, provider=provider, trust=trust)
 
 
 @command.command(name="test")

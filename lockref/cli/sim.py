@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE, Duration, Processes
+from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE, Duration, Processes, scenario_names
 
 
 @click.command(name="sim")
-@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...", shell_complete=scenario_names)
 @click.option(
     "--all", "take_all", is_flag=True, help="The whole catalogue. Each scenario demands what a lock can keep there."
 )
@@ -20,7 +20,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE,
     "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
     help="Processes; auto: one for each core, where that is faster.",
 )  # fmt: skip
-@click.option("--max-time", type=float, metavar="SECONDS", help="After this time begin no further batch of seeds.")
+@click.option("--max-time", "max_time_ns", type=Duration(zero=True), help="After this time begin no further batch.")
 @click.option("--check-determinism", is_flag=True, help="Run every tenth seed twice and compare the traces.")
 @click.option("--keep", "keep_runs", type=click.IntRange(0), default=200, show_default=True, help="Histories to keep.")
 @click.option("--resume", is_flag=True, help="Go on with the unfinished run of this same command.")
@@ -29,10 +29,6 @@ from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE,
     help="Time for shrinking failures, in all; 0s: none is shrunk.",
 )  # fmt: skip
 @click.option("--show-skipped", is_flag=True, help="With --all: tell each scenario that does not apply, and why.")
-@click.option(
-    "--verbose", "is_verbose", is_flag=True,
-    help="Show each failure in full, also one of a kind that was shown before.",
-)  # fmt: skip
 @DEMANDS
 @ALLOWED
 @AS_JSON

@@ -6,13 +6,19 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, NEW_FILE, NEW_FOLDER, duration_option
+from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, NEW_FILE, NEW_FOLDER, backend_names, duration_option
 
 
-@click.command(name="wire")
+@click.command(name="wire", context_settings={"allow_interspersed_args": False})
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="-- PROGRAM [ARGS]…")
 @click.option(
-    "--backend", "-b", default="ministack", show_default=True, metavar="NAME|URI", help="A server or a store."
+    "--backend",
+    "-b",
+    default="ministack",
+    show_default=True,
+    metavar="NAME|URI",
+    help="A server or a store.",
+    shell_complete=backend_names,
 )
 @click.option("--clients", "-n", type=click.IntRange(1, 64), default=4, show_default=True, help="Processes to start.")
 @click.option(

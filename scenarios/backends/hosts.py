@@ -164,7 +164,7 @@ def started_server(name: str, *, via: str) -> AbstractContextManager[RunningBack
     for family in _families():
         if name in family.names:
             return family.started(name, via)
-    raise not_started_here(name, _names())
+    raise not_started_here(name, known_servers())
 
 
 def _families() -> list[Servers]:
@@ -172,7 +172,8 @@ def _families() -> list[Servers]:
     return list(dict.fromkeys(host.servers for host in HOSTS.values() if host.servers is not None))
 
 
-def _names() -> list[str]:
+def known_servers() -> list[str]:
+    """The names of all servers that can be started here."""
     return [name for family in _families() for name in family.names]
 
 
@@ -181,7 +182,7 @@ def require_known(name_or_uri: str) -> None:
     if ":" in name_or_uri:
         parse_store_uri(name_or_uri)
     elif not is_started_here(name_or_uri):
-        known = _names()
+        known = known_servers()
         raise ConfigError(
             f"the backend {name_or_uri!r} is not known; expected a URI or one of {', '.join(known)}."
             f"{did_you_mean(name_or_uri, [*known, 'memory:'])}"

@@ -55,6 +55,7 @@ class Console:
     def __init__(self, options: Mapping[str, object] | None = None, *, as_json: bool = False) -> None:
         settings = options or {}
         self.quiet = bool(settings.get("quiet"))
+        self.verbose = bool(settings.get("verbose"))
         self.as_json = as_json
         self._stream: TextIO = sys.stderr if as_json else sys.stdout
         color = settings.get("color", "auto")
@@ -129,21 +130,28 @@ class Console:
             self._line_open = False
 
 
-def seed_progress(console: Console) -> Callable[[CampaignResult], None]:
-    """A function that shows how far campaigns of seeds have come. The rate is that of all seeds of the command."""
+def seed_progress(console: Console, *, seeds: int = 0) -> Callable[[CampaignResult], None]:
+    """A function that shows how far campaigns have come, and how long the rest will take at the rate until now.
+
+    seeds: of all campaigns of the command; 0 where nobody knows, and then nothing is said of the rest.
+    """
     # Not loaded with the module: commands that judge nothing start without NumPy and Arrow.
     from lockref.words import counted
 
     began = time.monotonic()
     run: dict[int, int] = {}
+    resumed: dict[int, int] = {}
 
     def show(result: CampaignResult) -> None:
         summary = result.summary
         run[id(result)] = summary.runs - result.resumed
+        resumed[id(result)] = result.resumed
         rate = sum(run.values()) / max(time.monotonic() - began, 1e-9)
+        to_go = seeds - sum(run.values()) - sum(resumed.values())
+        left = f", about {to_go / rate:,.0f} s left" if rate and to_go > 0 else ""
         console.progress(
             f"{result.scenario}: {summary.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
-            f"{counted(len(summary.findings), 'distinct failure')}"
+            f"{counted(len(summary.findings), 'distinct failure')}{left}"
         )
 
     return show

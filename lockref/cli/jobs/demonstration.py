@@ -126,7 +126,7 @@ def _simulate(
         range(1, seeds + 1),
         processes=default_processes(seeds),
         keep_runs=KEPT_HISTORIES,
-        on_progress=seed_progress(console),
+        on_progress=seed_progress(console, seeds=seeds),
     )
     if campaign.is_interrupted:
         raise KeyboardInterrupt

@@ -10,6 +10,7 @@ from lockref.cli.jobs.console import printable, seed_progress
 from lockref.cli.jobs.results import begin_run, conclude, say_results, write_account
 from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
+from lockref.runtime import NS_PER_S
 from lockref.words import counted
 from reports.checks.spec import CLAUSES
 from reports.formats.terminal import BLOCKS_MAX
@@ -43,25 +44,23 @@ def simulate(
     provider: str,
     seeds: range | None,
     processes: int | None,
-    max_time: float | None,
+    max_time_ns: int | None,
     check_determinism: bool,
     keep_runs: int,
     resume: bool,
     demands: tuple[str, ...],
     shrink_for: int,
     show_skipped: bool,
-    is_verbose: bool,
     allowed: Sequence[int],
 ) -> int:
     """Run each scenario over its seeds under one lock, judge the runs, and store the results. Returns the exit code.
 
     scenarios: files, or names of the catalogue. take_all: the whole catalogue; each scenario demands what a lock can
     keep there. seeds: default the scenario's pinned seed, else 1 to 200. processes: None for one on each core, where
-    that is faster. max_time: seconds after which no further batch of seeds begins. keep_runs: histories to keep.
+    that is faster. max_time_ns: after so much time no further batch of seeds begins. keep_runs: histories to keep.
     resume: go on with the unfinished run of the same command. demands: further thresholds of every scenario.
     shrink_for: nanoseconds of real time for shrinking failures, in all; 0 to shrink none.
     show_skipped: tell each scenario of the whole catalogue that does not apply to the lock, and not their number alone.
-    is_verbose: show the block of each failure, also where one of the same kind was shown before.
     allowed: exit codes that count as success.
     Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when the finished
     seeds are stored.
@@ -93,7 +92,7 @@ def simulate(
             allowed=allowed,
             are_several=len(loaded) > 1,
             budget=ShrinkBudget(shrink_for),
-            is_verbose=is_verbose,
+            is_verbose=console.verbose,
             errors=_refused(console, loaded, misfits, spec),
         )
         campaigns = {
@@ -113,8 +112,8 @@ def simulate(
         running = run_campaigns(
             list(campaigns.values()),
             processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
-            is_over=interrupts.time_limit(max_time),
-            on_progress=seed_progress(console),
+            is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
+            on_progress=seed_progress(console, seeds=sum(len(campaign.seeds) for campaign in campaigns.values())),
         )
         with closing(running) as finished:
             # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.
@@ -127,7 +126,7 @@ def simulate(
                     raise KeyboardInterrupt
         accounts.say_groups()
         if take_all:
-            _say_skipped_by_catalogue(console, skipped, spec, is_each_told=show_skipped)
+            _say_skipped_by_catalogue(console, skipped, spec, is_each_told=show_skipped or console.verbose)
         code = accounts.conclude(folder, skipped)
         # Last of all. Until the account stands whole in the folder, `--resume` may still need the chunks.
         remove_chunks(folder.path)

@@ -171,6 +171,9 @@ COMMANDS: dict[str, Callable[[Path], list[list[str]]]] = {
     ],
     "scenario": lambda folder: [
         ["scenario", "list"],
+        ["scenario", "list", "--fault", WORD],
+        ["scenario", "list", "-k", WORD],
+        ["scenario", "show", yaml(folder, f"version: 1\nname: x\nabout: {QUOTED}\nclients: 2\n")],
         ["scenario", "validate", yaml(folder, f"version: 1\nname: {QUOTED}\n{QUOTED}: {QUOTED}\nclients: {QUOTED}\n")],
         ["scenario", "validate", yaml(folder, f"version: 1\nname: x\nabout: {QUOTED}\nclients: 2\n"), WORD],
         ["scenario", "validate", yaml(folder, f"version: 1\nname: x\nfaults:\n  - {{kind: {QUOTED}}}\n")],
@@ -196,7 +199,8 @@ ARGUMENTS = (
     ["bench", "--backend"], ["bench"], ["wire", "--"],
     ["wire", "-b"], ["probe"], ["evaluate"], ["scenario", "validate"], ["scenario", "test"], ["scenario"],
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["cluster", "run"],
-    ["cluster", "run", "x", "--then"], ["providers"], ["backends"], ["doctor"],
+    ["cluster", "run", "x", "--then"], ["providers"], ["backends"], ["doctor"], ["completion"],
+    ["scenario", "show"], ["scenario", "list", "--build"],
 )  # fmt: skip
 """Command lines that end with the word. Each is refused."""
 
