@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from lockref.cli.options import AS_JSON
+from lockref.cli.options import AS_JSON, NEW_FILE
 
 
 @click.command(name="explain")
 @click.argument("name", metavar="ID|FILE")
 @click.option("--provider", "-p", help="Another lock under the same plan.")
+@click.option("--svg", type=NEW_FILE, metavar="FILE", help="Write the space-time diagram.")
+@click.option(
+    "--html", type=NEW_FILE, metavar="FILE", help="Write one page: cause, diagram, events. It needs no other file."
+)
+@click.option("--yaml", "yaml_file", type=NEW_FILE, metavar="FILE", help="Write the shrunk case as a scenario file.")
 @click.option("--trust", is_flag=True, help="Import the code that a FILE names: you trust whoever wrote it.")
 @AS_JSON
 @click.pass_context
@@ -17,6 +24,9 @@ def command(
     ctx: click.Context,
     name: str,
     provider: str | None,
+    svg: Path | None,
+    html: Path | None,
+    yaml_file: Path | None,
     trust: bool,
     as_json: bool,
 ) -> int:
@@ -25,10 +35,10 @@ def command(
     The failure is run once more in virtual time. Its file alone is enough, also in another folder.
 
     \b
-    lockref explain LK-XXXXXX
+    lockref explain LK-XXXXXX --html cause.html
     """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.explaining import explain
 
     console = Console(ctx.obj, as_json=as_json)
-    return explain(console, name, provider=provider, trust=trust)
+    return explain(console, name, provider=provider, svg=svg, html=html, yaml_file=yaml_file, trust=trust)

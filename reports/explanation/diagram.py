@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lockref.words import counted
 from reports.explanation.explanation import Bar, Diagram, Mark, Message
 from reports.explanation.facts import Exchange, natural
 from reports.explanation.scene import Scene
@@ -13,7 +14,9 @@ from reports.formats.text import short
 
 MESSAGES_MAX: Final = 44
 """Requests that are drawn; routine ones are counted instead where there are more, and then those farthest away."""
-FEW: Final = 26
+ALIKE_MAX: Final = 3
+"""So many routine requests of one client in a row are all drawn."""
+FEW: Final = 60
 """Routine requests are drawn, too, in a window that has no more requests than this."""
 
 
@@ -21,11 +24,9 @@ def diagram_of(tell: Teller) -> Diagram:
     """The diagram of the scene around one failure."""
     facts, scene = tell.facts, Scene(tell.facts)
     asked = [each for each in scene.exchanges if each.node in scene.nodes or each.number in scene.guilty_requests]
-    drawn = asked if len(asked) <= FEW else [each for each in asked if scene.is_loud(each)]
-    drawn = sorted(
-        drawn, key=lambda each: (each.number not in scene.guilty_requests, abs(each.sent_ns - facts.moment_ns))
-    )[:MESSAGES_MAX]
-    drawn.sort(key=lambda each: each.seq)
+    drawn = _worth_drawing(scene, asked) if len(asked) <= FEW else [each for each in asked if scene.is_loud(each)]
+    drawn.sort(key=lambda each: (each.number not in scene.guilty_requests, abs(each.sent_ns - facts.moment_ns)))
+    drawn = sorted(drawn[:MESSAGES_MAX], key=lambda each: each.seq)
     numbers = {each.number for each in drawn}
     messages = [_message(tell, scene, each) for each in drawn]
     writes = _writes(tell, scene)
@@ -49,6 +50,30 @@ def diagram_of(tell: Teller) -> Diagram:
         folded=tuple(folded),
         notices=tuple(_notices(tell, scene)),
     )
+
+
+def _worth_drawing(scene: Scene, asked: list[Exchange]) -> list[Exchange]:
+    """The requests without the middle of each row of like ones: a waiter looks ten times, and the first looks tell."""
+    drawn: list[Exchange] = []
+    rows: dict[str, list[Exchange]] = {}
+
+    def close(node: str) -> None:
+        row = rows.pop(node, [])
+        drawn.extend(row if len(row) <= ALIKE_MAX else (row[0], row[-1]))
+
+    for exchange in asked:
+        row = rows.get(exchange.node)
+        if scene.is_loud(exchange):
+            close(exchange.node)
+            drawn.append(exchange)
+        elif row and (row[0].op, row[0].outcome) == (exchange.op, exchange.outcome):
+            row.append(exchange)
+        else:
+            close(exchange.node)
+            rows[exchange.node] = [exchange]
+    for node in list(rows):
+        close(node)
+    return drawn
 
 
 def _message(tell: Teller, scene: Scene, exchange: Exchange) -> Message:
@@ -137,7 +162,7 @@ def _marks(tell: Teller, scene: Scene) -> list[Mark]:
 
 
 def _is_mark(step: Step) -> bool:
-    return step.kind in ("fault", "return", "no", "lease") or (step.is_guilty and step.kind == "yes")
+    return step.kind in ("fault", "return", "no", "lease", "late") or (step.is_guilty and step.kind == "yes")
 
 
 def _bars(tell: Teller, scene: Scene) -> list[Bar]:
@@ -184,17 +209,15 @@ def _bars(tell: Teller, scene: Scene) -> list[Bar]:
 
 
 def _folded(tell: Teller, quiet: list[Exchange]) -> list[tuple[int, str]]:
-    """The requests that are not drawn, in words: which client sent how many of which kind."""
-    if not quiet:
-        return []
-    counts: dict[tuple[str, str], int] = {}
+    """The requests that are not drawn, in words: which client sent how many of which kind; from when on."""
+    counts: dict[tuple[str, str], list[Exchange]] = {}
     for each in quiet:
-        counts[each.node, each.op] = counts.get((each.node, each.op), 0) + 1
-    words = ", ".join(
-        f"{node}: {count} {op}{'' if count == 1 else 's'}"
-        for (node, op), count in sorted(counts.items(), key=lambda each: natural(each[0][0]))
-    )
-    return [(tell.facts.since_zero(quiet[0].sent_ns), f"routine requests that are not drawn: {words}")]
+        counts.setdefault((each.node, each.op), []).append(each)
+    told = []
+    for (node, op), those in sorted(counts.items(), key=lambda item: (item[1][0].seq, natural(item[0][0]))):
+        until = f", until {tell.at(those[-1].sent_ns)}" if len(those) > 1 else ""
+        told.append((tell.facts.since_zero(those[0].sent_ns), f"{node}: {counted(len(those), f'routine {op}')}{until}"))
+    return told
 
 
 def _notices(tell: Teller, scene: Scene) -> list[str]:

@@ -73,11 +73,9 @@ def explain_run(
     facts = RunFacts(events, grants, run, finding, faults)
     tell = Teller(facts)
     cause = _told(tell)
-    notices = (
-        [f"the run is long: only the {len(facts.rows):,} events nearest to the failure were looked at"]
-        if facts.is_cut
-        else []
-    )
+    notices = tell.departures()
+    if facts.is_cut:
+        notices.append(f"the run is long: the {len(facts.rows):,} events nearest to the failure were looked at")
     message = str(finding.witness.get("text") or CLAUSES[finding.clause])
     return Explanation(
         id=subject.id,
@@ -99,4 +97,4 @@ def explain_run(
 
 def _told(tell: Teller) -> Cause:
     cause = TOLD_BY[tell.facts.finding.clause](tell)
-    return Cause(parts=cause.parts, sentences=(*cause.sentences[:-1], *tell.around(), *cause.sentences[-1:]))
+    return Cause(parts=cause.parts, sentences=(tell.store_before(), *cause.sentences))

@@ -80,7 +80,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """An instant on a lane. kind: `lease`, `call`, `return`, `no`, `fault`, `crash`, `write`, `clock`."""
+    """An instant on a lane. kind: `lease`, `return`, `yes`, `no`, `fault`, `late`."""
 
     lane: str
     kind: str

@@ -30,11 +30,12 @@ def waited(tell: Teller) -> Cause:
     way, stood = _in_the_way(tell, stands, end_ns) if isinstance(stands, dict) else ("nobody held the lock", "")
     involved = [str(stands.get("node"))] if isinstance(stands, dict) else [node]
     short_lives = plain(str(witness["because"])) if witness.get("because") else ""
+    since_ns = int(stands["at_ns"]) if isinstance(stands, dict) else begin_ns
     return Cause(
-        parts=((1, tell.brief_fault(end_ns, involved)), (0, way), (0, f"{said}{allowed}")),
+        parts=((1, tell.brief_fault(end_ns, involved, since_ns=since_ns)), (0, way), (0, f"{said}{allowed}")),
         sentences=(
             stood or way,
-            tell.faults(end_ns, involved),
+            tell.faults(end_ns, involved, since_ns=since_ns),
             f"{said}, until {tell.at(end_ns)}{allowed}",
             short_lives or _tries(tell, node, begin_ns, end_ns),
             _WAITS.get(facts.finding.clause, ""),
@@ -54,8 +55,11 @@ def _in_the_way(tell: Teller, stands: Row, end_ns: int) -> tuple[str, str]:
     elif isinstance(given_up_ns, int):
         brief = f"the record of {whose}, given up at {tell.at(given_up_ns)}, stood in the way"
         stood += f", although {whose} had not used it since {tell.at(given_up_ns)}"
-        left = _left_behind(tell, node, written_ns, given_up_ns)
-        stood = f"{left}; {stood}" if left else stood
+        if left := _left_behind(tell, node, written_ns, given_up_ns):
+            stood = f"{left}; {stood}"
+        elif failed := _not_removed(tell, node, written_ns, given_up_ns):
+            brief = f"{failed}, so its record stood in the way"
+            stood = f"{failed}; {stood}"
     grant = tell.facts.grant_of(node, end_ns)
     until_ns = grant["valid_until_true_ns"] if grant is not None else None
     if isinstance(until_ns, int) and until_ns < end_ns:
@@ -63,6 +67,16 @@ def _in_the_way(tell: Teller, stands: Row, end_ns: int) -> tuple[str, str]:
     elif grant is not None and until_ns is None:
         stood += "; it promises no end"
     return brief, stood
+
+
+def _not_removed(tell: Teller, node: str, written_ns: int, given_up_ns: int) -> str:
+    """The request by which a client meant to give its record up, and that the store never applied."""
+    meant = [
+        exchange
+        for exchange in tell.facts.exchanges_of(node, begin_ns=written_ns, end_ns=given_up_ns)
+        if exchange.op in ("release", "delete") and exchange.landed_ns is None
+    ]
+    return f"the {meant[-1].op} of {node} at {tell.at(meant[-1].sent_ns)} was never applied" if meant else ""
 
 
 def _tries(tell: Teller, node: str, begin_ns: int, end_ns: int) -> str:

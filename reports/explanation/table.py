@@ -9,7 +9,7 @@ from lockref.words import IF_ABSENT
 from reports.explanation.explanation import EventRow
 from reports.explanation.facts import Exchange, Row, RunFacts
 from reports.explanation.scene import Scene
-from reports.explanation.telling import Teller, plain
+from reports.explanation.telling import Teller, entries, plain
 
 ROWS_MAX: Final = 48
 """Rows of the table; those farthest from the failure are left out first."""
@@ -21,8 +21,8 @@ READS: Final = "reads the record"
 class Step:
     """One event of the scene.
 
-    kind: `call`, `return`, `request`, `yes`, `no`, `effect`, `fault`, `lease`. fold: steps of one client with the same
-    words are counted, not listed; empty: listed.
+    kind: `call`, `return`, `request`, `yes`, `no`, `effect`, `fault`, `lease`, `late`.
+    fold: steps of one client with the same words are counted, not listed; empty: listed.
     """
 
     kind: str
@@ -94,6 +94,7 @@ def steps_of(tell: Teller, scene: Scene) -> list[Step]:
         *_faults(scene),
         *_tampered(scene),
         *_leases(tell, scene),
+        *_waited(tell),
     ]
 
 
@@ -240,6 +241,16 @@ def _tampered(scene: Scene) -> list[Step]:
         for row in scene.facts.tampered
         if scene.shows(row["at_ns"])
     ]
+
+
+def _waited(tell: Teller) -> list[Step]:
+    """The end of the time that a clause gives a waiter; nothing for clauses that are not about waiting."""
+    finding = tell.facts.finding
+    call = next(iter(entries(finding.witness, "calls")), {})
+    node = str(finding.witness.get("node") or call.get("node"))
+    if finding.clause not in ("L1", "L2", "L3", "F1", "F2") or finding.at_ns is None:
+        return []
+    return [Step(kind="late", at_ns=finding.at_ns, seq=-1, node=node, what="still waits", is_guilty=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

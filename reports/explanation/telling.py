@@ -231,20 +231,19 @@ class Teller:
 
     # Beside every cause.
 
-    def around(self) -> list[str]:
-        """Sentences beside the cause, from the witness: the store's own fault, departures from the promise."""
-        witness = self.facts.witness
-        said = []
-        fault = witness.get("after_store_fault")
-        if isinstance(fault, dict):
-            at_ns = fault.get("at_ns")
-            when = f" at {self.at(at_ns)}" if isinstance(at_ns, int) else ""
-            said.append(f"the store had broken its own promise before{when}: {plain(str(fault.get('text')))}")
-        departures = witness.get("beyond_promise")
-        if isinstance(departures, list) and departures:
-            texts = [str(each.get("text")) for each in departures if isinstance(each, dict)]
-            said.append(f"this run departs from what the lock is promised: {'; '.join(texts[:2])}")
-        return said
+    def store_before(self) -> str:
+        """The sentence on a fault of the store itself before the failure; empty if there was none."""
+        fault = self.facts.witness.get("after_store_fault")
+        if not isinstance(fault, dict):
+            return ""
+        at_ns = fault.get("at_ns")
+        when = f" at {self.at(at_ns)}" if isinstance(at_ns, int) else ""
+        return f"the store had broken its own promise before{when}: {plain(str(fault.get('text')))}"
+
+    def departures(self) -> list[str]:
+        """Where this run departs from what its lock is promised."""
+        left = entries(self.facts.witness, "beyond_promise")
+        return [f"this run departs from what the lock is promised: {each.get('text')}" for each in left]
 
 
 _LONG_NS: Final = re.compile(r"\b(\d{4,19}) ns\b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,17 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.errors import ConfigError
+from lockref.lab.loading import load_provider
 from reports.explanation.explanation import SENTENCE_MAX
+from scenarios.definition.draw import Draws, draw_scenario
+from scenarios.definition.fault_plan import draw_plan, written_faults
+from scenarios.definition.load import catalogue, load_scenario, parse_scenario
 from scenarios.failures.explained import explain
+from scenarios.failures.failure_store import broken_clauses
+from scenarios.failures.kept_case import written
+from scenarios.worlds.simulated import run_simulated
+from sim.faults.description import happened
+from sim.faults.plan import FAULT_TYPES, parse_fault
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +114,67 @@ def test_a_file_that_is_no_failure_is_refused_in_one_line(tmp_path: Path, capsys
     path.write_text('{"id": 1}')
     assert run(["explain", str(path)]) == 2
     assert "no stored failure" in capsys.readouterr().err
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(stored: dict[str, Path], tmp_path: Path) -> None:
+    """Cause, diagram and events in one page without a script, and without an address of anything outside."""
+    page, picture = tmp_path / "cause.html", tmp_path / "cause.svg"
+    assert run(["explain", str(stored["S4"]), "--html", str(page), "--svg", str(picture)]) == 0
+    text = page.read_text()
+    assert explain(stored["S4"]).sentence in text
+    assert "<svg" in text
+    assert "✗ breaks S4" in text
+    assert "<script" not in text
+    assert re.findall(r'(?:href|src)="(?!data:|#)', text) == []
+    again = tmp_path / "again.svg"
+    assert run(["explain", str(stored["S4"]), "--svg", str(again)]) == 0
+    assert again.read_bytes() == picture.read_bytes()
+
+
+def test_the_kept_case_breaks_the_same_clause(
+    stored: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scenario file shows the failure again by `lockref sim` alone, and says what to expect."""
+    monkeypatch.chdir(tmp_path)
+    for clause, path in stored.items():
+        assert run(["explain", str(path), "--yaml", f"{clause}.yaml"]) == 0
+        kept = load_scenario(f"{clause}.yaml")
+        assert kept.expected("hudi") == {clause: "violated"}
+        assert kept.swarm is None
+        assert kept.seed is not None
+        outcome = run_simulated(kept, load_provider("hudi"), kept.seed)
+        assert clause in broken_clauses(outcome)
+
+
+@pytest.mark.parametrize("kind", FAULT_TYPES)
+def test_each_kind_of_fault_says_what_it_does(kind: str) -> None:
+    """A fault without words of its own would be told as `struck`."""
+    assert "happened" in vars(FAULT_TYPES[kind])
+
+
+def test_a_planned_amount_is_told_where_it_was_shrunk() -> None:
+    """`40 s planned` beside the 31 s that are enough; nothing where both are one."""
+    planned = parse_fault({"id": "p", "kind": "pause", "client": "n1", "at_ns": 1, "for_ns": 40_000_000_000})
+    shrunk = planned.model_copy(update={"for_ns": 31_000_000_000})
+    assert happened(shrunk, planned) == "n1 was paused for 31000000000 ns (40000000000 ns planned)"
+    assert happened(planned, planned) == "n1 was paused for 40000000000 ns"
+    none = planned.model_copy(update={"for_ns": 0})
+    assert happened(none, planned).endswith("(40000000000 ns planned; that it happens is enough)")
+
+
+def test_every_fault_of_the_catalogue_is_written_as_files_write_it() -> None:
+    """What a plan holds goes into a file, and comes out of it as the same plan."""
+    for path in catalogue():
+        scenario = load_scenario(path)
+        plan = draw_plan(scenario, draw_scenario(scenario, 1), 1)
+        entries = [json.loads(json.dumps(written(fault))) for fault in plan.faults]
+        again = parse_scenario(
+            json.dumps(
+                {
+                    "version": 1, "name": "again", "clients": scenario.clients, "faults": entries,
+                    **{name: scenario.model_dump(mode="json", by_alias=True)[name] for name in ("services", "nodes")},
+                }
+            ),
+            may_import=False,
+        )  # fmt: skip
+        assert tuple(written_faults(again, Draws(1))) == plan.faults, path.name

@@ -1,0 +1,237 @@
+"""The cause of a failure, told from histories by hand: each clause in its own words, within its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from lockref.words import Kind, Op, Outcome
+from reports.checks import judge
+from reports.checks.spec import CLAUSES
+from reports.checks.summary import Summary
+from reports.explanation.explain import TOLD_BY, Subject, explain_run
+from reports.explanation.explanation import SENTENCE_MAX, Explanation, ToldFault
+from reports.explanation.telling import Cause
+from tests.histories import History, tables, timed
+
+S = 1_000_000_000
+SECONDS: dict[str, Any] = {
+    "validity_ns": 10 * S, "poll_interval_ns": S, "request_timeout_ns": S, "wait_timeout_ns": 400 * S,
+    "drift_bound_ns": 0, "faults_end_ns": 0, "end_ns": 100 * S,
+}  # fmt: skip
+PAUSE = ToldFault(
+    id="f1", kind="pause", target="n1", text="pause of n1", happened=f"n1 was paused for {12 * S} ns", mattered=1
+)
+
+
+def explained(history: History, clause: str, faults: Sequence[ToldFault] = ()) -> Explanation:
+    """What is told of the one run of a history under a clause that it breaks."""
+    events, runs = tables(history)
+    judgement = judge(events, runs)
+    [finding] = [found for found in Summary.of(judgement, events, runs).findings if found.clause == clause]
+    subject = Subject(id="LK-AAAAAA", scenario="by hand", provider="by hand", seed=0)
+    [run] = runs.to_pylist()
+    return explain_run(
+        subject, events=events, grants=judgement.grants, run=run, finding=finding, faults=faults
+    )  # fmt: skip
+
+
+def paused_holder() -> History:
+    """n1 is paused from 1 s to 13 s under a lease of 10 s; n2 takes over at 11.5 s; n1 writes at 13 s."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S // 2, returned=S // 2 + 1, valid_for=10 * S)
+    history.fault("n1", S, "pause", "begin")
+    other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
+    history.effect(other, at=12 * S)
+    history.fault("n1", 13 * S, "pause", "end")
+    history.believes(one, S // 2 + 1, 13 * S)
+    history.effect(one, at=13 * S + 1000, attempt=1)
+    history.believes(other, 23 * S // 2 + 1, 14 * S)
+    return history
+
+
+def test_every_clause_has_someone_to_tell_it() -> None:
+    """A clause without words would be told by none, or by those of another."""
+    assert list(TOLD_BY) == list(CLAUSES)
+
+
+def test_a_paused_holder_that_believes_on() -> None:
+    """S3: pause with its amount, lease, take-over, and what the holder said after it woke."""
+    told = explained(paused_holder(), "S3", [PAUSE])
+    assert told.sentence == (
+        "n1 was paused for 12 s under a lease of 10 s; n2 took over at 11.500 s; n1 woke at 13.000 s and still said yes"
+    )
+    assert "its record was good until 10.500 s" in told.paragraph
+    assert "n2 took the lock over at 11.500 s, 1 s after the lease of n1 had ended" in told.paragraph
+
+
+def test_a_paused_holder_that_writes_without_looking() -> None:
+    """S4: no answer of the store since it woke, so it did not look; the late write is marked."""
+    told = explained(paused_holder(), "S4", [PAUSE])
+    assert told.sentence.endswith("n1 woke at 13.000 s and wrote without looking")
+    [guilty] = [row for row in told.events if row.is_guilty]
+    assert (guilty.node, guilty.at_ns) == ("n1", 13 * S + 1000)
+    assert [message.lane for message in told.diagram.messages if message.is_guilty] == ["n1"]
+
+
+def test_a_holder_that_looked_is_not_said_to_be_blind() -> None:
+    """S4: an answer of the store between waking and writing is a look."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S // 2, returned=S // 2 + 1, valid_for=10 * S)
+    history.fault("n1", S, "pause", "begin")
+    other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
+    history.effect(other, at=12 * S)
+    history.fault("n1", 13 * S, "pause", "end")
+    history.read("n1", 13 * S + 500, sent=13 * S + 100)
+    history.believes(one, S // 2 + 1, 13 * S + 900)
+    history.effect(one, at=13 * S + 1000)
+    told = explained(history, "S4", [PAUSE])
+    assert told.sentence.endswith("n1 woke at 13.000 s and wrote")
+    assert "without looking" not in told.paragraph
+
+
+def test_an_early_takeover_needs_no_fault() -> None:
+    """S5: how early, by whose clock, and that nothing had to go wrong for it."""
+    history = timed(**SECONDS)
+    history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.granted("n2", call=2 * S, applied=3 * S, returned=3 * S + 1, valid_for=10 * S)
+    told = explained(history, "S5")
+    assert told.sentence == "n2 replaced the record of n1 at 3.000 s, 8 s before its lease ended"
+    assert "No fault is needed for what follows." in told.paragraph
+    assert "On its own clock, too, the record of n1 was good until 11.000 s." in told.paragraph
+
+
+def test_a_clock_that_is_ahead_explains_an_early_takeover() -> None:
+    """S5: the end of the lease on the clock of the one that took over."""
+    history = timed(**SECONDS)
+    history.wall_ahead["n2"] = 9 * S
+    history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.granted("n2", call=2 * S, applied=3 * S, returned=3 * S + 1, valid_for=10 * S)
+    told = explained(history, "S5")
+    assert "good until 11.000 s on its own clock, and until 2.000 s on the clock of n2" in told.paragraph
+    assert "The clock of n2, 9 s ahead, had shown the end of that record at 2.000 s." in told.paragraph
+
+
+def test_a_blind_delete_of_another_grant() -> None:
+    """S6: whose record was deleted, and that the write carried no condition."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.granted("n2", call=11 * S, applied=12 * S, returned=12 * S + 1, valid_for=10 * S)
+    history.write("n1", Op.DELETE, sent=13 * S, owner=one.owner, if_version="")
+    told = explained(history, "S6")
+    assert told.sentence == "n2 took over at 12.000 s; n1 deleted n2's grant without a condition at 13.000 s"
+    assert "the write carried no condition" in told.paragraph
+
+
+def test_a_store_that_ignores_a_condition_is_blamed() -> None:
+    """S1: the store, and not the lock."""
+    history = timed(**SECONDS)
+    history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.granted("n2", call=2 * S, applied=3 * S, returned=3 * S + 1, if_version="absent", valid_for=10 * S)
+    told = explained(history, "S1")
+    assert told.sentence == "the store applied a write of n2 at 3.000 s against the condition that it carried"
+    assert "This is the store's fault, and no lock is safe on a store that does so." in told.paragraph
+
+
+def test_a_token_that_comes_again() -> None:
+    """S2: who had the token before."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S, returned=S + 1, token=3, valid_for=10 * S)
+    history.released(one, call=2 * S, applied=2 * S + 1)
+    history.granted("n2", call=3 * S, applied=4 * S, returned=4 * S + 1, token=3, valid_for=10 * S)
+    told = explained(history, "S2")
+    assert told.sentence == "n1 had token 3 since 1.000 s; n2 was given token 3 at 4.000 s"
+
+
+def test_a_denial_that_left_a_grant_behind() -> None:
+    """S7: the caller was denied, and the only record was its own, of a write that got no answer."""
+    history = timed(**SECONDS)
+    call = history.call("n1", Op.ACQUIRE, 0)
+    history.write("n1", Op.ACQUIRE, sent=0, applied=S, owner="owner-n1", valid_until=20 * S, reply=Outcome.AMBIGUOUS)
+    history.returns("n1", Op.ACQUIRE, 2 * S, call, Outcome.PRECONDITION_FAILED)
+    told = explained(history, "S7")
+    assert told.sentence == "n1 was denied the lock at 2.000 s; nobody else held it"
+    assert "got no answer, and the store applied it at 1.000 s" in told.paragraph
+
+
+def test_a_dead_holder_in_the_way() -> None:
+    """L2: whose process ended when, how long the waiter waited, and how long it might have."""
+    history = timed(**SECONDS)
+    history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=None)
+    history.fault("n1", 2 * S, "crash", "begin")
+    history.fails("n2", call=3 * S, returned=60 * S)
+    told = explained(history, "L2")
+    assert "the record of n1 stayed after its process had ended at 2.000 s" in told.sentence
+    assert "are allowed" in told.sentence
+    assert any(row.is_guilty and row.node == "n2" for row in told.events)
+
+
+def test_a_guard_that_says_yes_too_late() -> None:
+    """L4: how long after its lease had ended the guard still said yes."""
+    told = explained(paused_holder(), "L4", [PAUSE])
+    assert "the guard of n1 still said yes at 13.000 s, 2.5 s after its lease had ended" in told.sentence
+
+
+def test_clients_without_a_part_are_counted_and_not_drawn() -> None:
+    """Twelve clients and two hundred requests stay readable: two have a part, and the rest is said in a line."""
+    history = paused_holder()
+    for number in range(3, 13):
+        for turn in range(20):
+            history.read(f"n{number}", (turn + 1) * S // 2 + number, sent=(turn + 1) * S // 2)
+        history.fails(f"n{number}", call=number, returned=12 * S)
+    told = explained(history, "S4", [PAUSE])
+    assert told.lanes == ("n1", "n2", "store", "resource")
+    assert len(told.events) < 30
+    assert any("n3, n4, n5, n6, n7, n8 and 4 more (200 requests)" in notice for notice in told.diagram.notices)
+
+
+def test_a_fault_that_changed_nothing_is_no_cause() -> None:
+    """A fault of the plan that never mattered is not told as the reason."""
+    idle = ToldFault(id="f2", kind="drift", target="n2", text="drift of n2", happened="n2 drifted", mattered=0)
+    history = paused_holder()
+    history.fault("n2", 1, "drift", "begin", "f2")
+    told = explained(history, "S3", [idle, PAUSE])
+    assert told.sentence.startswith("n1 was paused")
+    assert "drifted" not in told.paragraph
+
+
+@pytest.mark.parametrize("length", [10, 60, 120, 400])
+def test_a_long_cause_loses_whole_parts(length: int) -> None:
+    """The sentence never exceeds its bound, and what is most important stays."""
+    cause = Cause(parts=((2, "b" * length), (1, "a" * length), (0, "the end")), sentences=())
+    assert len(cause.sentence) <= SENTENCE_MAX
+    assert cause.sentence.endswith("the end")
+
+
+def test_names_of_strangers_are_made_harmless() -> None:
+    """A node's name may hold anything; it reaches no line end of its own."""
+    history = timed(**SECONDS)
+    history.granted("n1\n\x1b[31m", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.granted("n2", call=2 * S, applied=3 * S, returned=3 * S + 1, valid_for=10 * S)
+    told = explained(history, "S5")
+    assert "\n" not in told.sentence
+    assert "\x1b" not in told.sentence
+
+
+def test_a_run_that_nobody_timed_is_told_without_bounds() -> None:
+    """A history without a row of runs has no lease length, and the sentence claims none."""
+    history = paused_holder()
+    history.run.clear()
+    told = explained(history, "S3", [PAUSE])
+    assert "under a lease" not in told.sentence
+    assert told.sentence.startswith("n1 was paused for 12 s; n2 took over")
+
+
+def test_a_request_of_the_wire_has_no_calls() -> None:
+    """A witness without calls, tenures and guards is told from what it has (S4 on the wire)."""
+    history = timed(**SECONDS)
+    held = history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.event(
+        Kind.EFFECT, 30 * S, "n2", op=Op.APPEND, request=999, attempt=1, owner="x", outcome=Outcome.APPLIED,
+        if_version="0", version="1",
+    )  # fmt: skip
+    history.believes(held, S + 1, 2 * S)
+    told = explained(history, "S4")
+    assert told.sentence == "n2 wrote at 30.000 s, and no record of its own was ever in force"
