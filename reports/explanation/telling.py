@@ -241,7 +241,7 @@ class Teller:
         return f"the store had broken its own promise before{when}: {plain(str(fault.get('text')))}"
 
     def departures(self) -> list[str]:
-        """Where this run departs from what its lock is promised."""
+        """Departures of this run from what its lock is promised, a sentence each."""
         left = entries(self.facts.witness, "beyond_promise")
         return [f"this run departs from what the lock is promised: {each.get('text')}" for each in left]
 

@@ -248,8 +248,9 @@ def _message(sheet: _Sheet, message: Message, number: int, clause: str) -> None:
     wrong = f"  ✗ breaks {clause}" if message.is_guilty and clause else ""
     kind = "m refused" if message.end == "refused" else "m"
     kind += " guilty" if message.is_guilty else ""
+    title = f"<title>{escape(short(message.text, TITLE_MAX))}</title>"
     sheet.parts.append(
-        f'<g class="{kind}" id="{sheet.prefix}-m{number}" tabindex="0"><title>{escape(short(message.text, TITLE_MAX))}</title>'
+        f'<g class="{kind}" id="{sheet.prefix}-m{number}" tabindex="0">{title}'
         + "".join(lines)
         + _line(x, y, far, there if there is not None else y + 10, "hit")
         + "</g>"
