@@ -6,6 +6,7 @@ here as values: this room imports nothing that runs anything.
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -140,8 +141,29 @@ def write_run(
     """A history, its results and JUnit into a run folder. `allowed`: the exit codes that the gate takes for success."""
     write_history(folder, events, runs)
     results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
+    results.sealed = {name: _digest(folder / name) for name in ("events.parquet", "runs.parquet")}
     results.write(folder / "results.json")
     write_atomically(folder / "junit.xml", junit_xml([results], **gate(allowed)))
+
+
+def _digest(file: Path) -> str:
+    """BLAKE2b of a file's bytes; "" where there is no file."""
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def _is_as_written(history: Path) -> bool:
+    """True where the files of a history have the very bytes that its run wrote, and told of in its results.
+
+    So a page of many runs looks at the events of none of them. Whoever changes both has another record, which every
+    other check would believe, too.
+    """
+    file = history / "results.json"
+    sealed = load_results(file).sealed if file.is_file() else {}
+    return bool(sealed) and all(_digest(history / name) == digest for name, digest in sealed.items())
 
 
 def check_line(history: Path) -> str:
@@ -175,8 +197,11 @@ def judged_if_damaged(
 ) -> Results | None:
     """The account of `judged_history` for a history that is not as its run recorded it; None where every run is whole.
 
-    It costs a look at every event, and no judgement where all are whole. Raises what `judged_history` raises.
+    Where the files are those that the run wrote, it costs their digest; else a look at every event, and no judgement
+    where all are whole. Raises what `judged_history` raises.
     """
+    if _is_as_written(history):
+        return None
     read = _read(history)
     if not (read.damage or read.notes.damaged or read.notes.nameless):
         return None

@@ -1,5 +1,8 @@
-"""From run folders to a page: one pass of the Spark pipeline over their histories, one section each.
+"""From run folders to a page: one pass over their histories, one section each.
 
+What fits in memory is measured in this process, the rest on Spark; the figures are the same
+(`reports.pipeline.local_analysis`). The cost follows what broke: on a page of many parts a simulated part in which
+nothing broke is told from its own results, and its history is only looked at for damage.
 Only the runner knows how the run of a folder ended. It says so in `Part`.
 """
 
@@ -18,9 +21,11 @@ from lockref.words import counted
 from reports.account import judged_history
 from reports.checks.verdicts import THRESHOLD
 from reports.formats.results import Results, load_results, troubles
-from reports.history_files import is_unfinished, load_history, write_history
+from reports.history_files import find_history, is_unfinished, load_history, read_runs, write_history
 from reports.html import render
+from reports.html.sections import FULL_PARTS_MAX
 from reports.pipeline.analysis import analyse_each
+from reports.pipeline.local_analysis import LOCAL_EVENTS_MAX, analyse_locally, event_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,42 +61,54 @@ def write_report(
     *,
     title: str,
     spark: SparkSession | None = None,
+    is_on_spark: bool = False,
     provenance: Mapping[str, object] = MappingProxyType({}),
-    without_spark: str = "",
     damaged: Mapping[Path, Results] = MappingProxyType({}),
 ) -> Path:
-    """Analyse every part on Spark, join what only the run itself knows, and render the page.
+    """Measure the parts, join what only the run itself knows, and render the page.
 
-    Without Java the page is made from what the run judged in-process: the
-    verdicts are the same, latencies and fairness are missing, and the page says so.
-    A run that was killed before it judged anything is judged here, as far as
-    it recorded.
+    Spark measures what is larger than `LOCAL_EVENTS_MAX`. Without Java the page of such a run is made from what the
+    run judged: the verdicts are the same, latencies and fairness are missing, and the page says so.
+    A run that was killed before it judged anything is judged here, as far as it recorded.
 
-    spark: a session to use; by default the page starts its own.
+    spark: a session to use. is_on_spark: use Spark also for what is small, in a session of its own.
     provenance: where results come from that are judged here.
-    without_spark: the reason for not using Spark; empty to use it.
     damaged: what the judge says now of each folder whose record is not what was recorded (`account.judged_if_damaged`).
         It stands there in the place of what the run said, and nothing is measured in it.
     Returns the path of `report.html`.
     """
-    files = [part.folder / "results.json" for part in parts]
-    judged = [load_results(file) if file.exists() else None for file in files]
+    files = {part.folder: part.folder / "results.json" for part in parts}
+    judged = {folder: load_results(file) if file.exists() else None for folder, file in files.items()}
+    whole = [part for part in parts if part.folder not in damaged]
+    chosen = whole if len(parts) <= FULL_PARTS_MAX else [part for part in whole if _is_measured(part, judged)]
+    known = [judged[part.folder] for part in chosen]
+    sections: dict[Path, Results] = {}
     try:
-        if without_spark:
-            raise CapabilityMissing(without_spark)
-        whole = [pair for pair in zip(parts, judged, strict=True) if pair[0].folder not in damaged]
-        analysed = _analysed([part for part, _ in whole], [known for _, known in whole], out / ANALYSIS, spark)
-        sections = {part.folder: section for (part, _), section in zip(whole, analysed, strict=True)}
+        if is_on_spark or spark is not None or sum(event_count(part.folder) for part in chosen) > LOCAL_EVENTS_MAX:
+            measured = _on_spark(chosen, known, out / ANALYSIS, spark)
+        else:
+            measured = _in_process(chosen, known, out / ANALYSIS)
+        sections = {part.folder: section for part, section in zip(chosen, measured, strict=True)}
     except CapabilityMissing as error:
-        sections = {}
-        for part, known in zip(parts, judged, strict=True):
-            if part.folder not in damaged:
-                section = sections[part.folder] = known or _judged_here(part, provenance)
-                section.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
-    for part, known in zip(parts, judged, strict=True):
+        for part in chosen:
+            section = sections[part.folder] = judged[part.folder] or _judged_here(part, provenance)
+            section.notices.append(f"without Spark: no latencies, no fairness, no timeline ({error})")
+    for part in parts:
+        own = judged[part.folder]
         if part.folder in damaged:
-            sections[part.folder] = _damaged(damaged[part.folder], part, known)
+            sections[part.folder] = _damaged(damaged[part.folder], part, own)
+        elif part.folder not in sections:
+            assert own is not None, "a part that nobody has judged is measured"
+            sections[part.folder] = own
     return render([sections[part.folder] for part in parts], out, title=title)
+
+
+def _is_measured(part: Part, judged: Mapping[Path, Results | None]) -> bool:
+    """Is this part measured on a page of many parts? In virtual time latencies are the scenario's, not the lock's."""
+    if judged[part.folder] is None:
+        return True
+    runs = find_history(part.folder).runs
+    return runs is None or "simulated" not in read_runs(runs)["world"].to_pylist()
 
 
 def _damaged(again: Results, part: Part, judged: Results | None) -> Results:
@@ -109,7 +126,14 @@ def _judged_here(part: Part, provenance: Mapping[str, object]) -> Results:
     return results.model_copy(update={"title": part.title})
 
 
-def _analysed(
+def _in_process(parts: Sequence[Part], judged: Sequence[Results | None], out: Path) -> list[Results]:
+    found = analyse_locally(
+        [part.folder for part in parts], out, titles=[part.title for part in parts], provenance=_origins(judged)
+    )
+    return _with_own(parts, judged, found)
+
+
+def _on_spark(
     parts: Sequence[Part], judged: Sequence[Results | None], out: Path, spark: SparkSession | None
 ) -> list[Results]:
     if not parts:
@@ -118,18 +142,20 @@ def _analysed(
     from reports.spark.session import ended_by_signals
 
     with _histories(parts) as folders, ended_by_signals():
-        analysed = analyse_each(
-            folders,
-            out,
-            spark,
-            titles=[part.title for part in parts],
-            provenance=[known.provenance if known else {} for known in judged],
-        )
-    models = [Results.model_validate(one) for one in analysed]
-    for part, model in zip(parts, models, strict=True):
+        found = analyse_each(folders, out, spark, titles=[part.title for part in parts], provenance=_origins(judged))
+    return _with_own(parts, judged, [Results.model_validate(one) for one in found])
+
+
+def _origins(judged: Sequence[Results | None]) -> list[Mapping[str, object]]:
+    return [known.provenance if known else {} for known in judged]
+
+
+def _with_own(parts: Sequence[Part], judged: Sequence[Results | None], measured: Sequence[Results]) -> list[Results]:
+    """What was measured, with how each run ended and what the run itself knows."""
+    for part, model in zip(parts, measured, strict=True):
         if part.ended:
             model.notices.insert(0, f"{part.ended}; what it recorded is judged")
-    return [_joined(one, known) if known else one for one, known in zip(models, judged, strict=True)]
+    return [_joined(one, known) if known else one for one, known in zip(measured, judged, strict=True)]
 
 
 @contextmanager

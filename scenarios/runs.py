@@ -188,6 +188,18 @@ def open_run(name: str, *, home: Path = HOME) -> RunFolder:
     raise ConfigError(f"{name!r} is no run folder; `ls {home / 'runs'}` shows what there is")
 
 
+def recorded_runs(*, home: Path = HOME) -> list[Path]:
+    """The folders of the runs that are kept, the newest first."""
+    runs = home / "runs"
+    found = [(number, path.name, path) for path in runs.glob("*/") if (number := _number_of(path)) is not None]
+    return [path for _, _, path in sorted(found, reverse=True)]
+
+
+def run_json(folder: Path) -> dict[str, Any]:
+    """What the `run.json` of a folder says; nothing where it cannot be read."""
+    return _about(folder) or {}
+
+
 def unfinished_runs(command: str, arguments: Mapping[str, object], *, home: Path = HOME) -> list[Path]:
     """The folders of this command with these arguments that were cut short since it last came to an end, newest first.
 
@@ -235,10 +247,10 @@ def prune(runs: Path, *, keep: Path, tell: Callable[[str], None] = lambda _text:
     """
     found = [(number, path.name, path) for path in runs.iterdir() if (number := _number_of(path)) is not None]
     others = [path for _, _, path in sorted(found, reverse=True) if path != keep]
-    total = _size(keep)
+    total = size_of(keep)
     removed = []
     for position, folder in enumerate(others):
-        total += _size(folder)
+        total += size_of(folder)
         # The newest one is what its user has just seen, however big it is.
         is_surplus = position + 1 >= RUNS_MAX or (position > 0 and total > BYTES_MAX)
         if is_surplus and status_of(folder) != "running":
@@ -269,7 +281,8 @@ def _about(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
+    """The bytes of all files of a run folder."""
     total = 0
     for file in folder.rglob("*"):
         # Another command may remove it, or its run replace a file.

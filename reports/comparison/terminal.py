@@ -51,7 +51,7 @@ def difference(row: Row, cell: Cell) -> str:
     assert low is not None, "what is apart has an interval"
     assert high is not None, "what is apart has an interval"
     if row.unit == "share":
-        return f"{word}: {_points(low)} to {_points(high)} of {_counted(row)}"
+        return f"{word}: {_points(low)} to {_points(high)} percentage points of {_counted(row)}"
     return f"{word}: {low:.3g} to {high:.3g} times"
 
 
@@ -169,7 +169,7 @@ def _counted(row: Row) -> str:
 
 
 def _points(share: float) -> str:
-    return f"{100 * share:+.1f} %"
+    return f"{100 * share:+.1f}"
 
 
 def _figure(row: Row, value: float | None) -> str:

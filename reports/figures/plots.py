@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SERIES_MAX = 4
 """More lines than this are not told apart: the ones with the most samples are drawn, the rest counted."""
 BARS_MAX = 24
+NAMED_BARS_MAX = 24
+"""More clients have bars without names: all of them are drawn, the table says who they are."""
 LABEL_MAX = 34
 NAME_HEIGHT_PIXELS = 15
 """As much as two names under each other need."""
@@ -391,22 +393,27 @@ def clients(results: Results) -> Figure | None:
         totals[row.cell] = totals.get(row.cell, 0) + row.granted
     cell = max(sorted(totals), key=lambda name: totals[name])
     rows = sorted((row for row in results.clients if row.cell == cell), key=lambda row: (-row.granted, row.client))
-    shown = rows[:BARS_MAX]
-    left = len(rows) - len(shown)
-    notices = [f"{left} clients with as many grants or fewer are in the table only"] if left else []
+    notices = []
+    if results.clients_left_out:
+        notices.append(f"without {results.clients_left_out:,} clients that got as often or less")
     if len(totals) > 1:
         notices.append(f"drawn for {short(cell)}; the others are in the table only")
     jain = next((row for row in results.fairness if row.cell == cell), None)
 
     def draw_on(axes: Axes) -> None:
-        places = range(len(shown))
-        axes.bar(places, [row.granted for row in shown], color=style.SERIES[0], width=0.72)
-        axes.set_xticks(places, [short(row.client, 14) for row in shown], rotation=0 if len(shown) <= 12 else 60)
+        places = range(len(rows))
+        is_named = len(rows) <= NAMED_BARS_MAX
+        axes.bar(places, [row.granted for row in rows], color=style.SERIES[0], width=0.72 if is_named else 1.0)
         axes.grid(visible=False, axis="x")
-        axes.set_ylim(0, max(1, *(row.granted for row in shown)) * 1.12)
+        axes.set_ylim(0, max(1, *(row.granted for row in rows)) * 1.12)
         axes.set_ylabel("grants")
-        axes.set_xlabel("client")
-        for place, row in zip(places, shown, strict=True):
+        if is_named:
+            axes.set_xticks(places, [short(row.client, 14) for row in rows], rotation=0 if len(rows) <= 12 else 60)
+            axes.set_xlabel("client")
+        else:
+            axes.set_xlim(-0.5, len(rows) - 0.5)
+            axes.set_xlabel(f"all {len(rows):,} clients, by their grants")
+        for place, row in zip(places, rows, strict=True) if is_named else ():
             axes.annotate(
                 f"{row.granted:,}",
                 (place, row.granted),
@@ -423,7 +430,7 @@ def clients(results: Results) -> Figure | None:
         "Who got the lock",
         "Grants per client, over all runs; a client that asked in vain has a bar of zero. Jain's index is 1 where all "
         "clients of a run got the same, 1/n where one of n got everything.",
-        f"Grants per client: from {shown[-1].granted:,} to {shown[0].granted:,} among {len(rows)} clients."
+        f"Grants per client: from {rows[-1].granted:,} to {rows[0].granted:,} among {len(rows)} clients."
         + (f" {jain_text(jain)}." if jain is not None and jain.jain_p50 is not None else ""),
         draw_on,
         table=_client_table(results.clients),

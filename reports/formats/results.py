@@ -345,6 +345,8 @@ class Results(_Part):
     the one real run; None for virtual time, and for several runs together.
     endings: how grants ended to how many. longest_gap_ns: the longest time between two grants in which a lock belonged
     to nobody, or after the last one while clients still asked.
+    sealed: the files of the history as the run wrote them: name to digest (BLAKE2b, 16 bytes) of their bytes.
+    clients_left_out: clients that `clients` has no room for, those with the fewest grants.
     classes: runs by severity. damaged: runs not judged because their record is damaged.
     """
 
@@ -372,11 +374,13 @@ class Results(_Part):
     outcomes: Annotated[list[OutcomeCount], MEASURED] = Field(default_factory=list)
     fairness: Annotated[list[Fairness], MEASURED] = Field(default_factory=list)
     clients: Annotated[list[ClientCount], MEASURED] = Field(default_factory=list)
+    clients_left_out: Annotated[int, MEASURED] = 0
     scatters: Annotated[list[Scatter], MEASURED] = Field(default_factory=list)
     quarantine: Annotated[list[Quarantined], MEASURED] = Field(default_factory=list)
     provenance: Annotated[dict[str, Any], MEASURED] = Field(default_factory=dict)
     capabilities: dict[str, Any] = Field(default_factory=dict)
     files: Annotated[dict[str, str], MEASURED] = Field(default_factory=dict)
+    sealed: dict[str, str] = Field(default_factory=dict)
     notices: list[str] = Field(default_factory=list)
 
     @classmethod

@@ -14,6 +14,7 @@ from lockref.atomic_files import write_atomically
 from reports.formats.markdown import BYTES_MAX, bounded, fenced, folded, table
 from reports.formats.speed import speed_lines
 from reports.formats.text import markdown_text
+from reports.html.whole_page import compose
 
 if TYPE_CHECKING:
     from reports.html.sections import Section, Table
@@ -27,9 +28,18 @@ def write_markdown(sections: Sequence[Section], path: Path, *, title: str) -> Pa
 def markdown(sections: Sequence[Section], *, title: str, bytes_max: int = BYTES_MAX) -> str:
     """The summary as text."""
     parts = [f"# {markdown_text(title)}\n"]
-    for section in sections:
+    page = compose(sections)
+    if page.is_joint:
+        parts.append(f"\n**{page.banner}**: {markdown_text(page.statement)}\n")
+    for section in page.open:
         parts += _verdict(section)
-    for section in sections:
+    if page.folded:
+        parts.append(f"\n## {page.folded_heading}\n\n")
+        parts += [
+            f"- {section.banner} {markdown_text(section.results.title)}: {markdown_text(section.results.statement)}\n"
+            for section in page.folded
+        ]
+    for section in page.open:
         parts += _details(section)
     return bounded(parts, bytes_max=bytes_max, notice="Cut here: the rest is in report.html and results.json.")
 

@@ -15,7 +15,8 @@ from lockref.words import counted
 from reports.formats.results import Results
 from reports.formats.text import printable, seconds, short
 from reports.html.markdown import write_markdown
-from reports.html.sections import Section, build_section, embedded, overview
+from reports.html.sections import Section, build_section, embedded, shown_parts
+from reports.html.whole_page import compose
 
 TEXT_MAX = 4000
 """Characters of one text on the page: a failure block has about two thousand."""
@@ -31,7 +32,8 @@ def render(
     """
     models = [one if isinstance(one, Results) else Results.model_validate(one) for one in results]
     out = Path(out_dir)
-    sections = [build_section(model, number) for number, model in enumerate(models, 1)]
+    shown = shown_parts(models)
+    sections = [build_section(model, number, shown[number - 1]) for number, model in enumerate(models, 1)]
     # All is drawn before the first file is written, so that a Ctrl-C leaves the old page with its own figures.
     page = page_text(sections, title=title)
     _write_figures(sections, out / "figures")
@@ -53,7 +55,7 @@ def page_text(sections: Sequence[Section], *, title: str) -> str:
     environment.filters.update(short=short, duration=duration, seconds=seconds, counted=counted)
     data = embedded([section.results for section in sections])
     template = environment.get_template("report.html.j2")
-    return template.render(title=title, sections=sections, overview=overview(sections), data=data)
+    return template.render(title=title, page=compose(sections), data=data)
 
 
 def presentable(value: object) -> object:

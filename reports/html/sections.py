@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from markupsafe import Markup
 
@@ -20,6 +20,12 @@ from reports.formats.results import Clause, Failure, Quantiles, Reach, Results
 from reports.formats.speed import answers_table, client_table, speed_lines, speed_table
 from reports.formats.text import readable, short
 
+FULL_PARTS_MAX: Final = 8
+"""A page of so many parts shows each in full; one of more shows in full what broke, and the others in some lines."""
+TIMELINES_MAX: Final = 12
+"""Failures of one page that are drawn, the first of each kind before all others."""
+BLOCKS_MAX: Final = 6
+"""Failures of each part that are told on a page of many parts."""
 TABLE_ROWS_MAX = 400
 """Longer tables are cut, with a notice: the page is for people, the Parquet tables for the rest."""
 VERDICT_WORDS = {
@@ -78,16 +84,25 @@ class Violation:
 
 @dataclass
 class Section:
-    """One results document as the template wants it."""
+    """One results document as the template wants it.
+
+    clauses: those that apply to some run; inapplicable: the names of the others. kept, came_about: the clauses that
+    held and the situations, each in a line, for a part that is folded. violations_left_out, unmeasured: sentences about
+    what the page does not show; empty where it shows all.
+    """
 
     anchor: str
     results: Results
     banner: str
     clauses: list[tuple[str, Clause, str]]
+    inapplicable: str
+    kept: str
+    came_about: str
     classes: list[tuple[str, str, str]]
     reached: list[Reach]
     never: str
     violations: list[Violation]
+    violations_left_out: str
     pictures: list[Picture]
     figures: list[Figure]
     speed: Table
@@ -100,6 +115,7 @@ class Section:
     capabilities: Table
     provenance: Table
     quarantine: Table
+    unmeasured: str
     notices: list[str] = field(default_factory=list)
 
 
@@ -107,16 +123,70 @@ def _clause_words(clause: Clause) -> str:
     return VERDICT_WORDS[clause.verdict] + ("" if clause.is_demanded else ", not demanded")
 
 
-def build_section(results: Results, number: int) -> Section:
-    """Word one results document. `number` makes its anchors unique in a page."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a page shows of one part. timelines: the places of the failures that are drawn.
+
+    are_figures_drawn: whether its figures are. blocks_max: how many failures are told in full.
+    """
+
+    timelines: frozenset[int]
+    are_figures_drawn: bool
+    blocks_max: int
+
+
+def shown_parts(models: Sequence[Results]) -> list[Shown]:
+    """What a page of these parts shows of each: of few parts all, of many what broke, each kind of failure first.
+
+    Drawing takes most of the time and of the bytes of a page, so both follow what broke, and not how much was run.
+    """
+    is_small = len(models) <= FULL_PARTS_MAX
+    failures = [(part, place) for part, model in enumerate(models) for place in range(len(model.failures))]
+    first_of_kind = {kind_of(models[part].failures[place]): (part, place) for part, place in reversed(failures)}
+    firsts = set(first_of_kind.values())
+    drawn = sorted(failures, key=lambda each: (each not in firsts, each))[:TIMELINES_MAX]
+    worst_first = sorted(range(len(models)), key=lambda part: (rank_of(models[part]), part))
+    with_figures = [part for part in worst_first if models[part].latency][:FULL_PARTS_MAX]
+    return [
+        Shown(
+            timelines=frozenset(place for number, place in drawn if number == part),
+            are_figures_drawn=is_small or part in with_figures,
+            blocks_max=len(model.failures) if is_small else BLOCKS_MAX,
+        )
+        for part, model in enumerate(models)
+    ]
+
+
+_WORST_FIRST: Final = ("violated", "inconclusive", "held", "not_applicable")
+
+
+def rank_of(results: Results) -> int:
+    """The place of a part on a page: the worst first."""
+    return _WORST_FIRST.index(results.worst)
+
+
+def kind_of(failure: Failure) -> tuple[str, str]:
+    """The kind of a failure: the clause and what its witness calls it."""
+    return failure.clause, str(failure.witness.get("kind") or "")
+
+
+def build_section(results: Results, number: int, shown: Shown | None = None) -> Section:
+    """Word one results document. `number` makes its anchors unique in a page. shown: None for all."""
     anchor = f"s{number}"
+    show = shown or shown_parts([results])[0]
     notices = list(results.notices)
-    figures = draw(results, notices)
+    figures = draw(results, notices) if show.are_figures_drawn else []
+    apply = {name: clause for name, clause in results.clauses.items() if clause.verdict != "not_applicable"}
+    told = results.failures[: show.blocks_max]
+    left_out = len(results.failures) - len(told)
     return Section(
         anchor=anchor,
         results=results,
-        banner=VERDICT_WORDS[results.verdict],
-        clauses=[(name, clause, _clause_words(clause)) for name, clause in results.clauses.items()],
+        banner=_banner(results),
+        clauses=[(name, clause, _clause_words(clause)) for name, clause in apply.items()],
+        inapplicable=", ".join(name for name in results.clauses if name not in apply),
+        kept=_kept(apply),
+        came_about=", ".join(f"{row.situation.replace('_', ' ')} ({row.count:,})" for row in results.reach if row.runs),
         classes=[
             (name, CLASS_WORDS.get(name, ""), f"{runs:,}") for name, runs in sorted(results.classes.items()) if runs
         ],
@@ -124,7 +194,11 @@ def build_section(results: Results, number: int) -> Section:
         never=", ".join(
             row.situation.replace("_", " ") for row in results.reach if not row.runs and not row.is_required
         ),
-        violations=[_violation(failure, f"{anchor}-v{place}") for place, failure in enumerate(results.failures, 1)],
+        violations=[
+            _violation(failure, f"{anchor}-v{place + 1}", is_drawn=place in show.timelines)
+            for place, failure in enumerate(told)
+        ],
+        violations_left_out=f"{counted(left_out, 'further distinct failure')}: see results.json" if left_out else "",
         pictures=[_picture(figure, anchor) for figure in figures],
         figures=figures,
         speed=Table.cut(speed_table(results.speed) if results.speed is not None else ((), ())),
@@ -142,8 +216,34 @@ def build_section(results: Results, number: int) -> Section:
                 [(short(row.source, 80), short(row.reason, 80), f"{row.records:,}") for row in results.quarantine],
             )
         ),
+        unmeasured=_unmeasured(results, are_drawn=show.are_figures_drawn),
         notices=notices,
     )
+
+
+def _banner(results: Results) -> str:
+    """The verdict of safety in words, or what else broke where safety held: a page must not look green beside it."""
+    if results.verdict != results.worst == "violated":
+        which = "not live" if results.liveness == "violated" else "not fair"
+        return f"✗ {which}"
+    return VERDICT_WORDS[results.worst]
+
+
+def _kept(clauses: Mapping[str, Clause]) -> str:
+    """The verdicts of a part in a line: what held in all runs, and what was left open."""
+    groups: dict[str, list[str]] = {}
+    for name, clause in clauses.items():
+        groups.setdefault(_clause_words(clause), []).append(name)
+    return "; ".join(f"{words}: {', '.join(names)}" for words, names in groups.items())
+
+
+def _unmeasured(results: Results, *, are_drawn: bool) -> str:
+    if not results.latency:
+        return (
+            "No latency or fairness figures: nothing was measured for this part. `lockref report` of its folder does."
+        )
+    words = "Its figures are not drawn on a page of so many parts: `lockref report` of its own folder draws them."
+    return "" if are_drawn else words
 
 
 def _picture(figure: Figure, anchor: str) -> Picture:
@@ -153,10 +253,10 @@ def _picture(figure: Figure, anchor: str) -> Picture:
     return Picture(prefix, figure.title, figure.caption, svg, Table.cut(figure.table), figure.notices)
 
 
-def _violation(failure: Failure, anchor: str) -> Violation:
+def _violation(failure: Failure, anchor: str, *, is_drawn: bool) -> Violation:
     heading = f"{failure.clause}: {short(readable(failure.message), 160)}"
     timeline = failure.timeline
-    if timeline is None or not timeline.rows:
+    if timeline is None or not timeline.rows or not is_drawn:
         return Violation(anchor, failure, heading, None)
     drawn = timeline_svg(timeline, prefix=anchor, moment_label=f"{failure.clause} broken")
     notices = [f"{timeline.dropped:,} marks far from the violation were left out"] if timeline.dropped else []
@@ -225,21 +325,19 @@ def flattened(value: Any, name: str = "") -> Iterable[tuple[str, str]]:
 _BREAKOUT = re.compile(r"[<>&]")
 
 
+SAMPLES: Final[dict[str, bool | dict[str, set[str]]]] = {
+    "scatters": True,
+    "latency": {"__all__": {"curve"}},
+    "failures": {"__all__": {"timeline", "block"}},
+    "clauses": {"__all__": {"text"}},
+}
+"""Fields that stay out of the page's data: the samples behind its pictures, and what its text says already."""
+
+
 def embedded(results: Sequence[Results]) -> Markup:
     """The results as JSON for a `<script type="application/json">`: no text in it can end the element."""
-    text = json.dumps([one.model_dump(mode="json") for one in results], separators=(",", ":"), ensure_ascii=False)
+    told = [one.model_dump(mode="json", exclude=SAMPLES, exclude_defaults=True) for one in results]
+    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
     escaped = _BREAKOUT.sub(lambda match: f"\\u{ord(match.group()):04x}", printable_json(text))
     # JSON allows these escapes only inside strings, and outside them none of the characters occurs.
     return Markup(escaped)
-
-
-def overview(sections: Sequence[Section]) -> Table:
-    """One row for each section."""
-    head = ("part", "verdict", "runs", "statement")
-    return Table(
-        head,
-        [
-            (short(part.results.title, 80), part.banner, counted(part.results.runs, "run"), part.results.statement)
-            for part in sections
-        ],
-    )

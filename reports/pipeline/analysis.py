@@ -29,7 +29,15 @@ from reports.checks.verdicts import Party
 from reports.pipeline import fairness, latency
 from reports.pipeline.counts import collect_counts, ordered, verdict_counts
 from reports.pipeline.inputs import RUN_BITS, Source, find_sources, split_run
-from reports.pipeline.summary import TIMELINE_EVENTS_MAX, Facts, FailureRow, summarise
+from reports.pipeline.summary import (
+    CLIENTS_MAX,
+    POINTS_MAX,
+    TIMELINE_EVENTS_MAX,
+    TIMELINES_MAX,
+    Facts,
+    FailureRow,
+    summarise,
+)  # fmt: skip
 from reports.pipeline.timeline import KINDS_SHOWN
 from reports.record_rules import NAMELESS
 
@@ -39,11 +47,6 @@ if TYPE_CHECKING:
     from reports.formats.results import Results
     from reports.pipeline.records import Records
 
-POINTS_MAX = 10_000
-"""Single samples kept for one picture."""
-CLIENTS_MAX = 500
-TIMELINES_MAX = 8
-"""Failures of one part that get a timeline."""
 LONG_BYTES = 64 << 20
 """From here on, some millions of events, the JVM's second compiler is worth its time."""
 SPARK = "spark"
@@ -281,6 +284,7 @@ class _Analysis:
             facts.scatter = ordered(found["scatter", part], "measure", "cell", "outcome")
             facts.fairness = ordered(found["fairness", part], "cell")
             facts.clients = ordered(found["clients", part], "cell", "-granted", "client")
+            facts.clients_total = max((row.pop("total") for row in facts.clients), default=0)
 
     def _rank_clients(self) -> None:
         self._table("clients", fairness.clients(self.spark))

@@ -29,12 +29,12 @@ _RUNS = """
 # Successive grants of one run: how long one client kept it, how soon it had it again.
 _STREAKS = """
     with numbered as (
-        select run, concat_ws('/', node, task) as client, return_ns,
+        select run, lock, concat_ws('/', node, task) as client, return_ns,
                row_number() over (partition by run, lock order by return_ns, request) as at,
                row_number() over (partition by run, lock, node, task order by return_ns, request) as own
         from calls where op = 'acquire' and outcome = 'applied'
     ),
-    streaks as (select run, client, at - own as block, count(*) as length from numbered group by run, client, at - own)
+    streaks as (select run, count(*) as length from numbered group by run, lock, client, at - own)
     select run, max(length) as longest_streak from streaks group by run
 """
 
@@ -62,10 +62,14 @@ def by_cell() -> str:
 
 
 def clients_by_cell(limit: int) -> str:
-    """Query: grants per client name over all runs of a cell, at most `limit` rows a part, busiest first."""
+    """Query: grants per client name over all runs of a cell, at most `limit` rows a part, busiest first.
+
+    total: how many clients the part has.
+    """
     return f"""
-        select part, cell, client, asked, granted, wait_max_ns from (
-            select *, row_number() over (partition by part order by cell, granted desc, client) as place from (
+        select part, cell, client, asked, granted, wait_max_ns, total from (
+            select *, row_number() over (partition by part order by cell, granted desc, client) as place,
+                   count(*) over (partition by part) as total from (
                 select part, cell, concat_ws('/', node, nullif(task, 'main')) as client, sum(asked) as asked,
                        sum(granted) as granted, max(wait_max_ns) as wait_max_ns
                 from clients join cells using (run) group by part, cell, node, task

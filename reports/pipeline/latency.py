@@ -151,10 +151,14 @@ def scatter(limit: int) -> str:
         select part, cell, measure, outcome, max(total) as total,
                array_sort(collect_list(struct(at_ns, value_ns))) as points
         from (
-            select part, cell, measure, outcome, at_ns - if(world = 'simulated', 0, first_ns) as at_ns, value_ns,
+            select part, cell, measure, outcome, value_ns,
+                   samples.at_ns - if(world = 'simulated', 0, first_ns) as at_ns,
                    count(*) over (partition by part, cell, measure, outcome) as total,
-                   row_number() over (partition by part, measure order by xxhash64(run & {RUN_MAX}L, at_ns, value_ns))
-                       as place
+                   row_number() over (
+                       partition by part, measure
+                       order by crc32(concat_ws(' ', run & {RUN_MAX}L, samples.at_ns, value_ns)),
+                                run, samples.at_ns, value_ns
+                   ) as place
             from samples join cells using (run)
                  join (select run, min(at_ns) as first_ns from events group by run) using (run)
             where measure in ('wait', 'lease')

@@ -33,6 +33,12 @@ from reports.pipeline.latency import GRID, QUOTED
 from reports.pipeline.timeline import build_timeline
 
 FAILURES_MAX = 50
+POINTS_MAX = 10_000
+"""Single samples kept for one picture."""
+CLIENTS_MAX = 2_000
+"""Clients of one part in its table and its picture: more than one machine has threads for."""
+TIMELINES_MAX = 8
+"""Failures of one part that get a timeline."""
 TIMELINE_EVENTS_MAX = 200_000
 """The most events of a run that its timeline is built from."""
 
@@ -85,6 +91,7 @@ class Facts:
     """The counts of an analysis. Keys of `events` and `rejects` are source indexes (and reasons).
 
     counts: what the verdict is made of. damaged: runs that lost a record; they are not judged.
+    clients_total: how many clients there are, of which `clients` has at most `CLIENTS_MAX`.
     """
 
     sources: dict[int, str]
@@ -99,6 +106,7 @@ class Facts:
     scatter: list[dict[str, Any]] = field(default_factory=list)
     fairness: list[dict[str, Any]] = field(default_factory=list)
     clients: list[dict[str, Any]] = field(default_factory=list)
+    clients_total: int = 0
 
     def count_verdicts(self, verdicts: Iterable[Mapping[str, Any]], reach: Iterable[Mapping[str, Any]]) -> None:
         """Add rows of the grouped verdicts (clause, verdict, runs) and situations (party, situation, runs, count)."""
@@ -128,6 +136,7 @@ def summarise(facts: Facts, *, title: str = "") -> Results:
     results.outcomes = [OutcomeCount(**row) for row in facts.outcomes]
     results.fairness = [Fairness(**row) for row in facts.fairness]
     results.clients = [ClientCount(**row) for row in facts.clients]
+    results.clients_left_out = max(0, facts.clients_total - len(facts.clients))
     results.scatters = [_scatter(row) for row in facts.scatter]
     results.quarantine = [
         Quarantined(source=facts.sources[index], reason=reason, records=records)

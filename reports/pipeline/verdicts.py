@@ -10,7 +10,6 @@ a struct for each table, of which each row fills one.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -20,11 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that Spark code 
 
 from lockref.history import RUNS_SCHEMA, SCHEMA, runs_table, to_table
 from reports.checks.facts.surroundings.integrity import numbered
+from reports.pipeline.judged_tables import judged_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from reports.checks import Judgement
 
 EVENTS_PER_GROUP = 300_000
 """So many that the cost of a call does not matter; so few that every core is busy and a worker stays under 1 GB."""
@@ -59,30 +57,11 @@ def judgement_schemas() -> dict[str, pa.Schema]:
     from reports.checks import judge_with_handoffs
 
     nothing = judge_with_handoffs(to_table([]), runs_table([]))
-    return {name: table.schema for name, table in _tables(*nothing).items()}
+    return {name: table.schema for name, table in judged_tables(*nothing).items()}
 
 
 def _wide_schema() -> pa.Schema:
     return pa.schema([pa.field(name, pa.struct(list(schema))) for name, schema in judgement_schemas().items()])
-
-
-def _tables(judgement: Judgement, handoffs: pa.Table) -> dict[str, pa.Table]:
-    """Every table of a judgement by name, and the hand-offs, in Spark's types."""
-    found = {field.name: getattr(judgement, field.name) for field in fields(judgement)} | {"handoffs": handoffs}
-    return {name: plain(table) for name, table in found.items() if isinstance(table, pa.Table)}
-
-
-def plain(table: pa.Table) -> pa.Table:
-    """The table in types that Spark has: no dictionaries, no unsigned or small integers."""
-    columns = []
-    for column in table.columns:
-        if pa.types.is_dictionary(column.type):
-            columns.append(column.cast(column.type.value_type))
-        elif pa.types.is_integer(column.type):
-            columns.append(column.cast(pa.int64()))
-        else:
-            columns.append(column)
-    return pa.table(columns, names=table.column_names)
 
 
 def as_history(table: pa.Table) -> pa.Table:
@@ -104,7 +83,7 @@ def _judge_group(events: pa.Table, runs: pa.Table) -> pa.Table:
     from reports.checks import judge_with_handoffs
 
     described = runs.select(RUNS_SCHEMA.names).sort_by("run") if runs.num_columns else runs_table([])
-    tables = _tables(*judge_with_handoffs(as_history(events), described.cast(RUNS_SCHEMA)))
+    tables = judged_tables(*judge_with_handoffs(as_history(events), described.cast(RUNS_SCHEMA)))
     return pa.concat_tables([_widened(name, table) for name, table in tables.items()])
 
 

@@ -22,11 +22,12 @@ from lockref.lab.loading import load_provider
 from lockref.words import Outcome
 from reports.checks import decide, judge
 from reports.checks.summary import Summary
+from reports.formats.results import Results, load_results
 from reports.formats.results import judged as judged_results
-from reports.formats.results import load_results
 from reports.history_files import load_history
 from reports.pipeline.analysis import analyse, analyse_each
 from reports.pipeline.inputs import RUN_BITS
+from reports.pipeline.local_analysis import analyse_locally
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged
@@ -579,3 +580,48 @@ def test_nothing_is_left_in_the_working_folder(spark: SparkSession) -> None:
     assert conf.get("spark.ui.enabled") == "false"
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert not [name for name in ("spark-warehouse", "metastore_db", "derby.log") if Path(name).exists()]
+
+
+SAME_ANYWHERE = set(Results.model_fields) - {"provenance", "files", "events", "title"}
+"""What both ways must say alike. Spark also counts the events of runs that it does not judge."""
+
+
+@pytest.mark.parametrize("name", list(IN_ONE_PASS))
+def test_one_process_measures_what_spark_measures(name: str, passed: Callable[[str], Passed], tmp_path: Path) -> None:
+    """Verdicts, quantiles, answers, fairness, clients, samples of pictures, failures and their timelines."""
+    found = passed(name)
+    [local] = analyse_locally([found.folder], tmp_path)
+    told, expected = local.model_dump(mode="json"), found.results
+    for results in (told, expected):
+        for failure in results["failures"]:
+            # A page of several inputs names the input in the failure.
+            failure["id"] = failure["id"].partition("-input")[0]
+            failure["block"] = ""
+            failure["replay"] = failure["replay"].split()[0]
+        for row in results["quarantine"]:
+            row["source"] = ""
+    differing = {field: (told[field], expected[field]) for field in SAME_ANYWHERE if told[field] != expected[field]}
+    assert differing == {}
+
+
+@pytest.mark.parametrize("name", ["invented", "a_dead_store", "protocols", "assignments"])
+def test_both_ways_write_the_same_tables(name: str, passed: Callable[[str], Passed], tmp_path: Path) -> None:
+    """Every table, column by column and row by row, whichever way made it."""
+    found = passed(name)
+    analyse_locally([found.folder], tmp_path)
+    place = list(IN_ONE_PASS).index(name)
+    of_spark = found.quarantine.parent / "tables"
+    names = sorted(path.name for path in of_spark.iterdir() if path.is_dir())
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == names
+    for table in names:
+        ours, theirs = pq.read_table(tmp_path / "tables" / table), pq.read_table(of_spark / table)
+        theirs = theirs.filter(pc.equal(pc.shift_right(theirs["run"], RUN_BITS), place))
+        theirs = theirs.set_column(
+            theirs.column_names.index("run"), "run", pc.subtract(theirs["run"], place << RUN_BITS)
+        )
+        assert ours.column_names == theirs.column_names, table
+        assert rows_of(ours) == rows_of(theirs), table
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in table.to_pylist())

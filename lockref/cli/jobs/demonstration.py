@@ -75,7 +75,6 @@ def demonstrate(console: Console, *, seeds: int, contenders: int, for_ns: int, n
             title="lockref demo",
             spark=None if spark is None else spark.result(),
             provenance=about,
-            without_spark="--no-spark" if no_spark else "",
         )
         # An attempt that showed too little is made up for by a later one.
         verdicts = {each.verdict for each in (hardened, *contended[-1:])}

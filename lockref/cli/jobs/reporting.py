@@ -1,4 +1,4 @@
-"""The page of a run, through Spark."""
+"""The page of a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lockref.cli.jobs.results import say_results
 from lockref.errors import ConfigError
 from lockref.temporary_folders import sweep
+from lockref.words import counted
 from reports.account import judged_if_damaged
 from reports.formats.exit_codes import code_of
 from reports.history_files import history_folders
@@ -20,21 +21,22 @@ if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
 
 
-def report(console: Console, run: str, *, out: Path | None, title: str) -> int:
+def report(console: Console, run: str, *, out: Path | None, title: str, is_on_spark: bool = False) -> int:
     """Write the page, its Markdown and its figures. out: folder; None for the run's own. title: headline, "" for ours.
+    is_on_spark: measure on Spark also what fits in this process.
 
     Returns 0 whatever verdict a page shows, since the run's command has told it. Where a record is not what was
     recorded, the page shows what `lockref check` says of it, and so does the exit code.
     Errors: ConfigError for a run that is none, or recorded nothing; KeyboardInterrupt after Ctrl-C.
     """
     try:
-        return _reported(console, run, out=out, title=title)
+        return _reported(console, run, out=out, title=title, is_on_spark=is_on_spark)
     except KeyboardInterrupt:
         console.say("interrupted: the page was not written anew; run it again", style="bad")
         raise
 
 
-def _reported(console: Console, run: str, *, out: Path | None, title: str) -> int:
+def _reported(console: Console, run: str, *, out: Path | None, title: str, is_on_spark: bool) -> int:
     folder = open_run(run)
     require_recorded(folder.path)
     parts = parts_of(folder.path)
@@ -43,7 +45,7 @@ def _reported(console: Console, run: str, *, out: Path | None, title: str) -> in
     target = out or folder.path
     for line in sweep(target / ANALYSIS / SPARK).lines():
         console.say(line, style="dim")
-    console.step(f"report: {', '.join(part.title for part in parts)}")
+    console.step(f"report: {parts[0].title if len(parts) == 1 else counted(len(parts), 'part')}")
     about = provenance({"run": run})
     damaged = {}
     for part in parts:
@@ -51,7 +53,9 @@ def _reported(console: Console, run: str, *, out: Path | None, title: str) -> in
         if again is not None:
             damaged[part.folder] = again
             say_results(console, again)
-    page = write_report(parts, target, title=title or "lockref report", provenance=about, damaged=damaged)
+    page = write_report(
+        parts, target, title=title or "lockref report", is_on_spark=is_on_spark, provenance=about, damaged=damaged
+    )
     console.say(f"report   {page}")
     console.say(f"figures  {target / 'figures'}")
     return code_of([*damaged.values()])

@@ -1,9 +1,10 @@
-"""The page of a run without Spark: made from what the run itself judged, and it says so."""
+"""The page of a run: what it measures in which way, and that it loses nothing that the run knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,61 +20,92 @@ from reports.formats.document import document_of
 from reports.formats.results import Clause, Reach, Results, judged
 from reports.history_files import write_history
 from reports.page import Part, _joined, write_report
+from reports.pipeline.local_analysis import analyse_locally, event_count
 from scenarios.definition.load import load_scenario
 from scenarios.failures.failure_store import FailureRecord
 from scenarios.run import run_real
 from tests.histories import History, summarised
 
 
-def part(folder: Path) -> Part:
-    folder.mkdir()
+def held_history(folder: Path, *, last: int = 50) -> Part:
+    """A folder with a simulated run in which a client believes until `last`; its promise ends at 101."""
+    h = History()
+    held = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
+    h.believes(held, 2, last)
+    write_history(folder, *h.tables())
     return Part(folder=folder, title=folder.name)
 
 
-def write(parts: list[Part], out: Path) -> Path:
-    return write_report(parts, out, title="t", spark=None, without_spark="--no-spark")
+def judged_part(folder: Path) -> Part:
+    """The same, judged by its run."""
+    part = held_history(folder)
+    Results(title=part.title, verdict="held", statement=f"0 violations in {part.title}", runs=1).write(
+        folder / "results.json"
+    )
+    return part
 
 
-def test_a_page_without_spark_is_made_from_what_was_judged(tmp_path: Path) -> None:
-    """Whoever refuses Spark gets the verdicts of every part and the reason for what is missing; nothing is analysed."""
-    parts = [part(tmp_path / name) for name in ("one", "two")]
-    for each in parts:
-        results = Results(title=each.title, verdict="held", statement=f"0 violations in {each.title}", runs=3)
-        results.write(each.folder / "results.json")
-    text = write(parts, tmp_path).read_text(encoding="utf-8")
+def no_jvm(*_: object, **__: object) -> list[Results]:
+    # Not by a setting: another test of this process may have started a session, which then serves this one.
+    raise CapabilityMissing("no Java")
+
+
+def test_a_small_run_is_measured_without_a_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fits in memory has its figures and tables from this process, judged by its run or not."""
+    monkeypatch.setattr("reports.page._on_spark", no_jvm)
+    parts = [judged_part(tmp_path / "one"), held_history(tmp_path / "two")]
+    text = write_report(parts, tmp_path, title="t").read_text("utf-8")
     assert "0 violations in one" in text
-    assert "0 violations in two" in text
-    assert "without Spark: no latencies, no fairness, no timeline (--no-spark)" in text
-    assert not (tmp_path / "analysis").exists()
+    assert "How long clients wait" in text
+    assert "without Spark" not in text
+    assert (tmp_path / "analysis/tables/samples/part-00001.parquet").exists()
 
 
-def test_a_history_that_nobody_judged_is_judged_for_its_page(tmp_path: Path) -> None:
-    """Without Spark and without results of its own a part is judged in this process, and the page says what misses."""
-    for name, last in (("good", 50), ("bad", 102)):
-        h = History()
-        held = h.granted("n1", call=0, applied=1, returned=2, valid_for=100)
-        h.believes(held, 2, last)
-        write_history(part(tmp_path / name).folder, *h.tables())
-    text = write([Part(folder=tmp_path / name, title=name) for name in ("good", "bad")], tmp_path).read_text("utf-8")
-    assert "0 violations in 1 run" in text
+def test_a_large_run_without_java_has_the_page_of_what_was_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More events than the limit go to Spark; without it the verdicts stay, and the page says what misses, and why."""
+    monkeypatch.setattr("reports.page._on_spark", no_jvm)
+    parts = [judged_part(tmp_path / "one"), held_history(tmp_path / "two", last=102)]
+    count = sum(event_count(each.folder) for each in parts)
+    monkeypatch.setattr("reports.page.LOCAL_EVENTS_MAX", count)
+    assert "without Spark" not in write_report(parts, tmp_path, title="t").read_text("utf-8")
+    monkeypatch.setattr("reports.page.LOCAL_EVENTS_MAX", count - 1)
+    text = write_report(parts, tmp_path, title="t").read_text("utf-8")
+    assert "0 violations in one" in text
     assert "still believed 1 ns after its validity had ended" in text
-    assert "without Spark: no latencies, no fairness, no timeline (--no-spark)" in text
+    assert "without Spark: no latencies, no fairness, no timeline (no Java)" in text
+
+
+def test_a_page_of_many_parts_measures_and_draws_what_broke_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine simulated parts: one is broken and unjudged, and it alone is measured; the others are folded, and listed."""
+    measured: list[str] = []
+
+    def measure(inputs: Sequence[Path], out: Path, **asked: Any) -> list[Results]:
+        measured.extend(folder.name for folder in inputs)
+        return analyse_locally(inputs, out, **asked)
+
+    monkeypatch.setattr("reports.page.analyse_locally", measure)
+    parts = [judged_part(tmp_path / f"part-{number}") for number in range(8)]
+    parts.insert(3, held_history(tmp_path / "broken", last=102))
+    text = write_report(parts, tmp_path, title="t").read_text("utf-8")
+    assert measured == ["broken"]
+    assert text.count('<details class="folded"') == 8
+    assert "9 parts: 1 not live, 8 held" in text
+    assert text.index("What broke") < text.index("still believed 1 ns") < text.index("Nothing broke: 8 parts")
 
 
 def test_a_folder_without_a_history_has_no_page(tmp_path: Path) -> None:
     """Where there is nothing to judge, a part is not left out in silence."""
+    (tmp_path / "one").mkdir()
     with pytest.raises(HistoryUnreadable):
-        write([part(tmp_path / "one")], tmp_path)
+        write_report([Part(folder=tmp_path / "one", title="one")], tmp_path, title="t")
 
 
-def test_a_killed_run_has_a_page_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`lockref report` of a run that left segments only: exit 0, its verdict, and that it was killed."""
-
-    def without_java(*_: object) -> None:
-        # Not by a setting: another test of this process may have started a session, which then serves this one.
-        raise CapabilityMissing("no Java")
-
-    monkeypatch.setattr("reports.page._analysed", without_java)
+def test_a_killed_run_has_a_page(tmp_path: Path) -> None:
+    """`lockref report` of a run that left segments only: exit 0, its verdict, its figures, and that it was killed."""
     folder = tmp_path / "run"
     folder.mkdir()
     run_real(
@@ -88,7 +120,7 @@ def test_a_killed_run_has_a_page_without_java(tmp_path: Path, monkeypatch: pytes
     assert run(["report", str(folder)]) == 0
     text = (folder / "report.html").read_text("utf-8")
     assert "was killed" in text
-    assert "without Spark" in text
+    assert "Who got the lock" in text
     assert not (folder / "events.parquet").exists()
 
 

@@ -148,6 +148,11 @@ COMMANDS: dict[str, Callable[[Path], list[list[str]]]] = {
         ["check", str(history(folder, f"named {LINE.replace('/', '')[:60]}"))],
     ],
     "report": lambda folder: [["report", str(history(folder)), "--out", str(folder / "page"), "--title", WORD]],
+    "runs": lambda folder: [
+        ["runs", "show", str(history(folder))],
+        ["runs", "events", str(folder / "run")],
+        ["runs", "export", str(folder / "run"), "--out", str(folder / "run.zip")],
+    ],
     "compare": lambda folder: [
         ["compare", str(history(folder)), str(history(folder, "other")), "--out", str(folder / "runs")],
         ["compare", str(folder / "run"), str(folder / "other"), "--json"],
@@ -201,6 +206,7 @@ ARGUMENTS = (
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["cluster", "run"],
     ["cluster", "run", "x", "--then"], ["providers"], ["backends"], ["doctor"], ["completion"],
     ["scenario", "show"], ["scenario", "list", "--build"],
+    ["runs"], ["runs", "show"], ["runs", "events"], ["runs", "export"],
 )  # fmt: skip
 """Command lines that end with the word. Each is refused."""
 

@@ -168,12 +168,22 @@ def test_a_hostile_name_stays_text(hostile_page: Path) -> None:
 
 
 def test_the_embedded_data_are_the_results(hostile_page: Path) -> None:
-    """The JSON in the page parses back to the very results, hostile text included."""
+    """The JSON in the page parses back to the results, hostile text included, less the samples of the pictures."""
     given = [full(HOSTILE), full(title="second")]
     page = hostile_page.read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="lockref-results">(.*?)</script>', page, re.DOTALL)
     assert found is not None
-    assert [Results.model_validate(one) for one in json.loads(found.group(1))] == given
+    told = [Results.model_validate(one) for one in json.loads(found.group(1))]
+    for one, other in zip(told, given, strict=True):
+        assert one != other, "the samples behind the pictures are not repeated"
+        one.scatters = other.scatters
+        for place, row in enumerate(other.latency):
+            one.latency[place].curve = row.curve
+        for place, failure in enumerate(other.failures):
+            one.failures[place].timeline, one.failures[place].block = failure.timeline, failure.block
+        for name, clause in other.clauses.items():
+            one.clauses[name].text = clause.text
+    assert told == given
 
 
 def test_the_page_is_closed_and_its_anchors_unique(plain_page: Path) -> None:
@@ -208,10 +218,10 @@ def test_equal_results_give_equal_bytes(plain_page: Path, tmp_path: Path) -> Non
 
 
 def test_no_measurements_is_said_and_draws_nothing(tmp_path: Path) -> None:
-    """Without Spark there are no figures; the page says so instead of showing empty axes."""
+    """Where nothing was measured there are no figures; the page says so instead of showing empty axes."""
     bare = Results(title="t", verdict="held", statement="s", runs=1)
     assert draw(bare) == []
-    assert "did not run for this part" in render([bare], tmp_path).read_text(encoding="utf-8")
+    assert "nothing was measured for this part" in render([bare], tmp_path).read_text(encoding="utf-8")
 
 
 def test_an_interrupted_page_leaves_the_old_one_with_its_figures(tmp_path, monkeypatch):

@@ -1,0 +1,84 @@
+"""`lockref runs`: the runs that this folder keeps, under `.lockref/runs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lockref.cli.options import AS_JSON, NEW_FILE
+
+RUN = click.argument("run", default="latest", metavar="[RUN]")
+
+
+@click.group(name="runs")
+def command() -> None:
+    """List, show, open and export the runs that this folder keeps.
+
+    RUN is the name of a run, a folder, or `latest`, which is the default.
+
+    \b
+    lockref runs list
+    lockref runs show latest
+    lockref runs export latest --out for-a-colleague.zip
+    """
+
+
+@command.command(name="list")
+@click.option("--last", "count", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
+@AS_JSON
+@click.pass_context
+def list_command(ctx: click.Context, count: int, as_json: bool) -> int:
+    """The newest runs: when, what was run, how it ended, what it takes on the disk."""
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.kept_runs import list_runs
+
+    return list_runs(Console(ctx.obj, as_json=as_json), count=count)
+
+
+@command.command(name="show")
+@RUN
+@AS_JSON
+@click.pass_context
+def show_command(ctx: click.Context, run: str, as_json: bool) -> int:
+    """What RUN was, what came of each part, which failures it stored, and its files."""
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.kept_runs import show_run
+
+    return show_run(Console(ctx.obj, as_json=as_json), run)
+
+
+@command.command(name="events")
+@RUN
+@click.option("--number", type=click.IntRange(0), help="Which run of a history of many: its seed or number.")
+@click.option("--node", "nodes", multiple=True, help="Only events of this node; may be repeated.")
+@click.pass_context
+def events_command(ctx: click.Context, run: str, number: int | None, nodes: tuple[str, ...]) -> int:
+    """Print the recorded events of RUN as text, a line for each: when, who, what, and what was answered."""
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.kept_runs import print_events
+
+    return print_events(Console(ctx.obj), run, number=number, nodes=nodes)
+
+
+@command.command(name="open")
+@RUN
+@click.pass_context
+def open_command(ctx: click.Context, run: str) -> int:
+    """Show the page of RUN in a browser; make the page first where there is none."""
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.kept_runs import open_page
+
+    return open_page(Console(ctx.obj), run)
+
+
+@command.command(name="export")
+@RUN
+@click.option("--out", type=NEW_FILE, help="The file; default RUN.zip in this folder.")
+@click.pass_context
+def export_command(ctx: click.Context, run: str, out: Path | None) -> int:
+    """Pack RUN into one ZIP file for a colleague: its page, its history, its results, its stored failures."""
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.kept_runs import export_run
+
+    return export_run(Console(ctx.obj), run, out=out)
