@@ -151,11 +151,26 @@ def _origins(judged: Sequence[Results | None]) -> list[Mapping[str, object]]:
 
 
 def _with_own(parts: Sequence[Part], judged: Sequence[Results | None], measured: Sequence[Results]) -> list[Results]:
-    """What was measured, with how each run ended and what the run itself knows."""
+    """The measured parts, each with how its run ended and what the run itself knows."""
     for part, model in zip(parts, measured, strict=True):
         if part.ended:
             model.notices.insert(0, f"{part.ended}; what it recorded is judged")
-    return [_joined(one, known) if known else one for one, known in zip(measured, judged, strict=True)]
+    return [
+        _joined(_with_store_name(one, part, known), known) if known else one
+        for part, one, known in zip(parts, measured, judged, strict=True)
+    ]
+
+
+def _with_store_name(measured: Results, part: Part, known: Results) -> Results:
+    """The figures under the name of the store: a history knows its address alone, often a port of this machine."""
+    runs = find_history(part.folder).runs
+    name = str(known.provenance.get("backend") or "")
+    addresses = [address for address in read_runs(runs)["backend"].unique().to_pylist() if address] if runs else []
+    for address in addresses if name else ():
+        for rows in (measured.latency, measured.outcomes, measured.fairness, measured.clients, measured.scatters):
+            for row in rows:
+                row.cell = row.cell.replace(f" · {address}", f" · {name}")
+    return measured
 
 
 @contextmanager

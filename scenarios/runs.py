@@ -196,7 +196,7 @@ def recorded_runs(*, home: Path = HOME) -> list[Path]:
 
 
 def run_json(folder: Path) -> dict[str, Any]:
-    """What the `run.json` of a folder says; nothing where it cannot be read."""
+    """The content of a folder's `run.json`; nothing where it cannot be read."""
     return _about(folder) or {}
 
 

@@ -29,7 +29,7 @@ def command() -> None:
 @AS_JSON
 @click.pass_context
 def list_command(ctx: click.Context, count: int, as_json: bool) -> int:
-    """The newest runs: when, what was run, how it ended, what it takes on the disk."""
+    """List the newest runs, each with its verdict, its size and its command."""
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.kept_runs import list_runs
 
@@ -41,7 +41,7 @@ def list_command(ctx: click.Context, count: int, as_json: bool) -> int:
 @AS_JSON
 @click.pass_context
 def show_command(ctx: click.Context, run: str, as_json: bool) -> int:
-    """What RUN was, what came of each part, which failures it stored, and its files."""
+    """Show one run: its command, its verdict part by part, the failures that it stored, its files."""
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.kept_runs import show_run
 

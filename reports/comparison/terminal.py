@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from rich import box
@@ -11,13 +12,16 @@ from rich.text import Text
 from lockref.durations import duration
 from lockref.words import counted
 from reports.checks.spec import CLAUSES
-from reports.comparison.comparison import ASKED, Cell, Comparison, Row
+from reports.comparison.comparison import ASKED, Cell, Column, Comparison, Row
 from reports.comparison.subjects import UNSERVED
 from reports.formats.text import short
 
 TITLE_MAX = 60
 _ASIDE: Final = ("commit", "world", "runs", "machine late by up to")
 """Facts that neither name a subject nor are what it was compared for."""
+
+_PLACES: Final = ("endpoint",)
+"""Facts that say where a store stands, and not which one it is."""
 
 _COUNTED_ONE: Final = {"clients": "client", "processes": "process"}
 """Facts that are numbers, each with its word for one."""
@@ -56,16 +60,25 @@ def difference(row: Row, cell: Cell) -> str:
 
 
 def heading(comparison: Comparison) -> list[str]:
-    """The heading of each subject: the facts in which the subjects differ, or a number where they are alike."""
-    names = []
-    for number, column in enumerate(comparison.columns, 1):
-        facts = [
-            f"{value} {_COUNTED_ONE[name] if value == '1' else name}" if name in _COUNTED_ONE else value
-            for name in comparison.differs
-            if name not in _ASIDE and (value := column.facts.get(name))
-        ]
-        names.append(f"{number}: {short(', '.join(facts) or column.title, TITLE_MAX)}")
-    return names
+    """The heading of each subject: the facts in which the subjects differ, or a number where they are alike.
+
+    Where a store stands, often a port of this machine, is told only of stores that nothing else tells apart.
+    """
+    named = [_distinguishing(comparison, column, leave_out=(*_ASIDE, *_PLACES)) for column in comparison.columns]
+    if len(set(named)) < len(named):
+        named = [_distinguishing(comparison, column, leave_out=_ASIDE) for column in comparison.columns]
+    return [
+        f"{number}: {short(name or column.title, TITLE_MAX)}"
+        for number, (name, column) in enumerate(zip(named, comparison.columns, strict=True), 1)
+    ]
+
+
+def _distinguishing(comparison: Comparison, column: Column, *, leave_out: Sequence[str]) -> str:
+    return ", ".join(
+        f"{value} {_COUNTED_ONE[name] if value == '1' else name}" if name in _COUNTED_ONE else value
+        for name in comparison.differs
+        if name not in leave_out and (value := column.facts.get(name))
+    )
 
 
 def notices(comparison: Comparison) -> list[str]:

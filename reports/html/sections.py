@@ -125,7 +125,7 @@ def _clause_words(clause: Clause) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a page shows of one part. timelines: the places of the failures that are drawn.
+    """The extent to which a page shows one part. timelines: the places of the failures that are drawn.
 
     are_figures_drawn: whether its figures are. blocks_max: how many failures are told in full.
     """
@@ -136,7 +136,7 @@ class Shown:
 
 
 def shown_parts(models: Sequence[Results]) -> list[Shown]:
-    """What a page of these parts shows of each: of few parts all, of many what broke, each kind of failure first.
+    """The extent to which a page shows each part: of few parts all, of many the failures, one of each kind first.
 
     Drawing takes most of the time and of the bytes of a page, so both follow what broke, and not how much was run.
     """
@@ -190,7 +190,7 @@ def build_section(results: Results, number: int, shown: Shown | None = None) -> 
         classes=[
             (name, CLASS_WORDS.get(name, ""), f"{runs:,}") for name, runs in sorted(results.classes.items()) if runs
         ],
-        reached=[row for row in results.reach if row.runs or row.is_required],
+        reached=sorted((row for row in results.reach if row.runs or row.is_required), key=_reach_order),
         never=", ".join(
             row.situation.replace("_", " ") for row in results.reach if not row.runs and not row.is_required
         ),
@@ -229,6 +229,11 @@ def _banner(results: Results) -> str:
     return VERDICT_WORDS[results.worst]
 
 
+def _reach_order(row: Reach) -> int:
+    """The place of a situation: a demand that was not met explains a verdict, so it stands first."""
+    return 0 if row.is_required and (not row.runs or row.count < row.least) else 1 if row.is_required else 2
+
+
 def _kept(clauses: Mapping[str, Clause]) -> str:
     """The verdicts of a part in a line: what held in all runs, and what was left open."""
     groups: dict[str, list[str]] = {}
@@ -239,10 +244,8 @@ def _kept(clauses: Mapping[str, Clause]) -> str:
 
 def _unmeasured(results: Results, *, are_drawn: bool) -> str:
     if not results.latency:
-        return (
-            "No latency or fairness figures: nothing was measured for this part. `lockref report` of its folder does."
-        )
-    words = "Its figures are not drawn on a page of so many parts: `lockref report` of its own folder draws them."
+        return "No latency or fairness figures: nothing was measured for this part. lockref report of its folder does."
+    words = "Its figures are not drawn on a page of so many parts: lockref report of its own folder draws them."
     return "" if are_drawn else words
 
 

@@ -1,8 +1,8 @@
 """Histories in, results out, in this process: what `reports.pipeline.analysis` does on Spark, for what fits in memory.
 
 The judge is the same function, the tables have the same rows (`reports.pipeline.local_tables`), and the same
-`summarise` words what was counted. So the figures are the same, and a page of a small run starts no JVM. What is counted
-over the tables is written twice, here and in SQL; tests/spark/test_pipeline.py holds each to the other.
+`summarise` words what was counted. So the figures are the same, and a page of a small run starts no JVM. What is
+counted over the tables is written twice, here and in SQL; tests/spark/test_pipeline.py holds each to the other.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LINE_BYTES: Final = 200
 
 
 def event_count(folder: Path) -> int:
-    """How many events the history of a folder has, without reading them; of lines and of an unfinished run, about."""
+    """The number of events in a folder's history, without reading them; of lines and of an unfinished run, about."""
     if is_unfinished(folder):
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) // _LINE_BYTES
     files = find_history(folder)

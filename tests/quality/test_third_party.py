@@ -43,7 +43,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "reports.formats": {"pydantic"},
     "reports.html": {"jinja2", "markupsafe"},
     "reports.page": {"pyspark"},
-    "reports.pipeline": {"pyarrow", "pyspark"},
+    "reports.pipeline": {"numpy", "pyarrow", "pyspark"},
     "reports.spark": {"psutil", "pyspark"},
     "scenarios": {"numpy", "psutil", "pyarrow", "pydantic"},
     "scenarios.backends": {"docker", "psutil", "requests", "testcontainers"},

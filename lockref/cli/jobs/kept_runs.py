@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow.compute as pc
-
 from lockref.cli.jobs.console import printable
 from lockref.cli.jobs.reporting import report
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.words import counted
-from reports.formats.event_lines import event_lines
+from reports.event_lines import event_lines
 from reports.formats.results import Results, load_results
 from reports.formats.text import short
 from reports.history_files import history_folders, load_history
@@ -129,8 +127,8 @@ def print_events(console: Console, name: str, *, number: int | None, nodes: Sequ
                           "name one with --number")  # fmt: skip
     for line in notes.lines:
         console.say(line, style="dim")
-    own = events.filter(pc.equal(events["run"], number))
-    for line in event_lines(own.sort_by("seq").to_pylist(), nodes=nodes):
+    assert number is not None, "the number of a run that is known"
+    for line in event_lines(events, number, nodes=nodes):
         console.say(line)
     return 0
 
@@ -194,7 +192,7 @@ def _stored(parts: Sequence[tuple[Path, Results]]) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """What a run folder holds for people: without Spark's own files and without tables that a report makes anew."""
+    """The files of a run folder that people can use: not Spark's own, and no tables that a report makes anew."""
     return [
         path
         for path in sorted(folder.rglob("*"))

@@ -278,6 +278,22 @@ def test_one_client_is_called_a_client():
     assert [title.partition(": ")[2] for title in heading(comparison)] == ["1 client", "8 clients"]
 
 
+def test_shares_differ_by_percentage_points():
+    """From 60 % to 21.5 % is 38.5 points: "-38.5 %" reads as a share of the share."""
+    row = Row(name="S3", unit="share", cells=[])
+    cell = Cell(apart="apart", is_better=True, difference_low=-0.385, difference_high=-0.2)
+    assert difference(row, cell) == "better: -38.5 to -20.0 percentage points of runs"
+
+
+def test_a_store_is_called_by_its_name_and_not_by_its_port():
+    """Servers of this machine differ in their ports, too; what only an address tells apart is told by it."""
+    one, other = ({"servers": "moto", "endpoint": "http://a:1"}, {"servers": "ministack", "endpoint": "http://a:2"})
+    named = heading(compare([subject("a", **one), subject("b", **other)]))
+    assert [title.partition(": ")[2] for title in named] == ["moto", "ministack"]
+    alike = heading(compare([subject("a", **one), subject("b", **{**other, "servers": "moto"})]))
+    assert [title.partition(": ")[2] for title in alike] == ["http://a:1", "http://a:2"]
+
+
 def test_a_figure_that_one_subject_lacks_is_not_told_apart():
     waits = np.random.default_rng(4).exponential(1e6, size=600)
     row = row_of([subject("a"), subject("b", waits=waits)], "wait, median")

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from reports.formats.text import seconds, short
 
 KEY_MAX = 60
 DETAIL_MAX = 200
 
 
-def event_lines(rows: Sequence[Mapping[str, Any]], *, nodes: Sequence[str] = ()) -> Iterator[str]:
-    """A line for each event. rows: of one run, in the order of `seq`. nodes: only events of these; () for all.
+def event_lines(events: pa.Table, run: int, *, nodes: Sequence[str] = ()) -> Iterator[str]:
+    """A line for each event of a run, in the order of `seq`. events: of `SCHEMA`. nodes: only theirs; () for all.
 
     Times count from the first event of a real run, and from the zero of virtual time, which no clock shows in years.
     """
+    rows = events.filter(pc.equal(events["run"], run)).sort_by("seq").to_pylist()
     origin_ns = rows[0]["at_ns"] if rows and rows[0]["at_ns"] > _YEAR_NS else 0
     for row in rows:
         if not nodes or row["node"] in nodes:
