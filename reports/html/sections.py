@@ -24,7 +24,7 @@ FULL_PARTS_MAX: Final = 8
 """A page of so many parts shows each in full; one of more shows in full what broke, and the others in some lines."""
 TIMELINES_MAX: Final = 12
 """Failures of one page that are drawn, the first of each kind before all others."""
-BLOCKS_MAX: Final = 6
+BLOCKS_MAX: Final = 3
 """Failures of each part that are told on a page of many parts."""
 TABLE_ROWS_MAX = 400
 """Longer tables are cut, with a notice: the page is for people, the Parquet tables for the rest."""
