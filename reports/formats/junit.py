@@ -5,8 +5,9 @@ violation is a `failure`. An inconclusive verdict is an `error`, not a skip: a s
 caller allows what is wrong (exit code 3 or 4) is it `skipped`, with the reason; so, too, in a gate, what does not apply
 to the lock and what its team has accepted.
 
-The form is that of Jenkins' schema junit-10 with two additions, which its reader and pytest have as well: `properties`
-of a test case, and `skipped` of all suites.
+The file of a gate keeps to Jenkins' schema junit-10, which knows properties of a suite alone. So what belongs to one
+scenario is a property with the scenario's name before it, and stands in its case as text for people. The file of a run
+has `properties` in its case, as pytest writes them and as Jenkins' own reader takes them.
 """
 
 from __future__ import annotations
@@ -31,15 +32,19 @@ _Ended = Literal["", "failure", "error", "skipped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One test case. outcome: the element that says how it ended; "" for a pass. kind, message, body: what it holds."""
+    """One test case. outcome: the element that says how it ended; "" for a pass. kind, message, body: what it holds.
+
+    out: text for people, shown beside it.
+    """
 
     name: str
     class_name: str
-    properties: Sequence[tuple[str, str]]
+    properties: Sequence[tuple[str, str]] = ()
     outcome: _Ended = ""
     kind: str = ""
     message: str = ""
     body: str = ""
+    out: str = ""
     seconds: float | None = None
 
 
@@ -66,17 +71,22 @@ def junit_xml(
 def gate_junit_xml(result: GateResult) -> str:
     """One document for a whole gate: a test case for each scenario, and one for each limit that is required."""
     cases = [_gated(result, scenario) for scenario in result.scenarios]
-    return _document("lockref gate", [*cases, *(_required(result, limit) for limit in result.required)])
+    cases += [_required(result, limit) for limit in result.required]
+    return _document("lockref gate", cases, _gate_properties(result))
 
 
-def _document(name: str, cases: Sequence[_Case]) -> str:
+def _document(name: str, cases: Sequence[_Case], about: Sequence[tuple[str, str]] = ()) -> str:
+    """The text of the document. about: properties of the whole."""
     suites = ET.Element("testsuites", name=name)
     suite = ET.SubElement(suites, "testsuite", name=name)
     ended = Counter(case.outcome for case in cases)
     counts = {"tests": len(cases), "failures": ended["failure"], "errors": ended["error"], "skipped": ended["skipped"]}
     for element in (suites, suite):
         for counter, number in counts.items():
-            element.set(counter, str(number))
+            # The schema has no such sum over suites.
+            if not (about and element is suites and counter == "skipped"):
+                element.set(counter, str(number))
+    _add_properties(suite, about)
     for case in cases:
         _add(suite, case)
     ET.indent(suites)
@@ -87,15 +97,22 @@ def _add(suite: ET.Element, case: _Case) -> None:
     element = ET.SubElement(suite, "testcase", name=_clean(case.name), classname=_clean(case.class_name))
     if case.seconds is not None:
         element.set("time", f"{case.seconds:.3f}")
-    properties = ET.SubElement(element, "properties")
-    for name, value in case.properties:
-        ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+    _add_properties(element, case.properties)
     if case.outcome:
         ended = ET.SubElement(element, case.outcome, message=_clean(case.message))
         if case.kind:
             ended.set("type", _clean(case.kind))
         if case.body:
             ended.text = "\n" + printable(case.body, _BODY_MAX) + "\n"
+    if case.out:
+        ET.SubElement(element, "system-out").text = "\n" + printable(case.out, _BODY_MAX) + "\n"
+
+
+def _add_properties(element: ET.Element, properties: Sequence[tuple[str, str]]) -> None:
+    if properties:
+        told = ET.SubElement(element, "properties")
+        for name, value in properties:
+            ET.SubElement(told, "property", name=_clean(name), value=_clean(value))
 
 
 def _case(results: Results, standing: Standing) -> _Case:
@@ -121,7 +138,7 @@ def _gated(result: GateResult, scenario: GatedScenario) -> _Case:
     case = _Case(
         name=scenario.name,
         class_name=_gate_class(result),
-        properties=_gate_properties(result, scenario, groups),
+        out="\n".join(f"{name}: {value}" for name, value in _scenario_properties(scenario, groups)),
         seconds=scenario.seconds,
     )
     if scenario.outcome in (VIOLATED, NOT_LIVE):
@@ -150,7 +167,7 @@ def _gated(result: GateResult, scenario: GatedScenario) -> _Case:
 
 def _required(result: GateResult, limit: Required) -> _Case:
     """The case of a limit that all runs together must keep."""
-    case = _Case(name=f"required: {limit.text}", class_name=_gate_class(result), properties=[("measured", limit.told)])
+    case = _Case(name=f"required: {limit.text}", class_name=_gate_class(result), out=limit.told)
     if limit.verdict == "held":
         return case
     stopped: _Ended = "failure" if limit.verdict == "violated" else "error"
@@ -162,16 +179,29 @@ def _gate_class(result: GateResult) -> str:
     return f"lockref.gate.{re.sub(r'[^A-Za-z0-9_-]+', '_', result.provider)}"
 
 
-def _gate_properties(
-    result: GateResult, scenario: GatedScenario, groups: Sequence[FailureGroup]
-) -> list[tuple[str, str]]:
-    found = [("outcome", scenario.outcome), ("runs", str(scenario.runs)), ("run", result.folder)]
+def _gate_properties(result: GateResult) -> list[tuple[str, str]]:
+    """What is known of the whole: the plain names are those of the first cause, where a reader begins."""
+    first = _cause_properties(result.stopping[0]) if result.stopping else []
+    found = [("lock", result.provider), ("run", result.folder), ("exit_code", str(result.exit_code)), *first]
+    for scenario in result.scenarios:
+        told = _scenario_properties(scenario, result.groups_of(scenario))
+        found += [(f"{scenario.name}.{name}", value) for name, value in told]
+    return found
+
+
+def _scenario_properties(scenario: GatedScenario, groups: Sequence[FailureGroup]) -> list[tuple[str, str]]:
+    found = [("outcome", scenario.outcome.replace("_", " ")), ("runs", str(scenario.runs))]
     if scenario.reason:
         found.append(("reason", scenario.reason))
     for group in groups:
-        found += [("cause", group.cause), ("failure", group.id), ("replay", group.replay)]
-        found += [("scenario", group.scenario), *([("seed", str(group.seed))] if group.seed is not None else [])]
+        found += _cause_properties(group)
     return found
+
+
+def _cause_properties(group: FailureGroup) -> list[tuple[str, str]]:
+    found = [("cause", group.cause), ("failure", group.id), ("found in", group.scenario)]
+    found += [("seed", str(group.seed))] if group.seed is not None else []
+    return found + ([("replay", group.replay)] if group.replay else [])
 
 
 def _class_name(failure: Failure | None) -> str:

@@ -68,17 +68,21 @@ RED = gate(
     unexplored=("swarm: 4 of 60 seeds",),
 )
 
-# Jenkins' schema junit-10: element to its attributes (the needed ones first, then the others) and to its children.
-# `properties` of a test case and `skipped` of all suites are not in it; Jenkins' reader and pytest have both.
+# Jenkins' schema junit-10, as far as it is used: element to its needed attributes, its others, and its children.
 FORM: dict[str, tuple[set[str], set[str], set[str]]] = {
-    "testsuites": (set(), {"name", "time", "tests", "failures", "errors", "skipped"}, {"testsuite"}),
-    "testsuite": ({"name", "tests", "failures", "errors"}, {"time", "skipped", "timestamp", "id"}, {"testcase"}),
-    "testcase": ({"name"}, {"time", "classname", "group"}, {"properties", "skipped", "error", "failure", "system-out"}),
+    "testsuites": (set(), {"name", "time", "tests", "failures", "errors"}, {"testsuite"}),
+    "testsuite": (
+        {"name", "tests", "failures", "errors"},
+        {"time", "skipped", "timestamp", "id"},
+        {"properties", "testcase", "system-out"},
+    ),
+    "testcase": ({"name"}, {"time", "classname", "group"}, {"skipped", "error", "failure", "system-out"}),
     "properties": (set(), set(), {"property"}),
     "property": ({"name", "value"}, set(), set()),
     "failure": (set(), {"type", "message"}, set()),
     "error": (set(), {"type", "message"}, set()),
     "skipped": (set(), {"type", "message"}, set()),
+    "system-out": (set(), set(), set()),
 }
 
 
@@ -88,7 +92,7 @@ def cases(result: GateResult) -> dict[str, ET.Element]:
 
 
 def ending(case: ET.Element) -> str:
-    return next((part.tag for part in case if part.tag != "properties"), "passed")
+    return next((part.tag for part in case if part.tag != "system-out"), "passed")
 
 
 def test_junit_has_a_case_for_each_scenario_and_each_requirement() -> None:
@@ -107,9 +111,10 @@ def test_junit_has_a_case_for_each_scenario_and_each_requirement() -> None:
         "required: wait.max < 1h": "passed",
     }
     root = ET.fromstring(gate_junit_xml(RED))
-    counted = {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    (suite,) = root
+    counted = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
     assert counted == {"tests": "10", "failures": "4", "errors": "2", "skipped": "2"}
-    assert root.find("testsuite").attrib == root.attrib  # type: ignore[union-attr]
+    assert dict(suite.attrib) == {**root.attrib, "skipped": "2"}
     skipped = found["e06-renewals-fail"].find("skipped")
     assert skipped is not None
     assert skipped.get("message") == "not applicable: e06 strikes renewals, and this lock does not renew"
@@ -118,12 +123,16 @@ def test_junit_has_a_case_for_each_scenario_and_each_requirement() -> None:
 
 def test_a_failed_case_says_how_to_see_it_again() -> None:
     """Seed, run and replay line are properties; the message is the cause's own sentence, the text its block."""
-    case = cases(RED)["e08-paused-holder"]
-    told = {part.get("name"): part.get("value") for part in case.iter("property")}
-    assert told["seed"] == "7"
+    root = ET.fromstring(gate_junit_xml(RED))
+    told = {part.get("name"): part.get("value") for part in root.iter("property")}
     assert told["run"] == ".lockref/runs/1-gate"
+    assert told["seed"] == "7"
     assert told["replay"] == "lockref replay LK-1"
-    assert told["cause"] == "S4:stale-token:stopped"
+    assert told["b01-crashed-holder.replay"] == "lockref replay LK-2"
+    assert told["e08-paused-holder.cause"] == "S4:stale-token:stopped"
+    assert "e01-empty-store.replay" not in told
+    case = cases(RED)["e08-paused-holder"]
+    assert "replay: lockref replay LK-1\n" in str(case.findtext("system-out"))
     failure = case.find("failure")
     assert failure is not None
     assert failure.get("type") == "S4"
