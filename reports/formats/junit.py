@@ -180,7 +180,7 @@ def _gate_class(result: GateResult) -> str:
 
 
 def _gate_properties(result: GateResult) -> list[tuple[str, str]]:
-    """What is known of the whole: the plain names are those of the first cause, where a reader begins."""
+    """The properties of the whole. Names without a scenario are about the first cause, where a reader begins."""
     first = _cause_properties(result.stopping[0]) if result.stopping else []
     found = [("lock", result.provider), ("run", result.folder), ("exit_code", str(result.exit_code)), *first]
     for scenario in result.scenarios:

@@ -13,6 +13,8 @@ from tests.docs import ROOT
 
 GUIDE = ROOT / "docs" / "bring-your-own-lock.md"
 EXAMPLES = ("lease_lock.py", "variants.py")
+GATE = ROOT / "docs" / "gate.md"
+GATE_EXAMPLES = ("lock-gate.yaml", "known-failures.yaml")
 SCENARIOS = ROOT / "docs" / "scenarios.md"
 
 
@@ -21,6 +23,9 @@ def main() -> None:
     for name in EXAMPLES:
         code = (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8")
         _embed(GUIDE, f"examples/{name}", f"```python\n{code}```\n")
+    for name in GATE_EXAMPLES:
+        text = (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8")
+        _embed(GATE, f"examples/{name}", f"```yaml\n{text}```\n")
     _embed(SCENARIOS, "fault kinds", fault_table())
 
 

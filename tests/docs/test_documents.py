@@ -18,7 +18,7 @@ from lockref.delta.options import DEFAULT_TABLE_NAME
 from lockref.runtime import NS_PER_S
 from scenarios.backends import BACKENDS
 from tests.docs import DOCUMENTS, ROOT, blocks
-from tests.docs.embed import EXAMPLES, fault_table
+from tests.docs.embed import EXAMPLES, GATE_EXAMPLES, fault_table
 
 COMMAND = re.compile(r"^lockref .+")
 PLACES = re.compile(r"\[[^\]]+\]\(([^)#\s]+)\)")
@@ -29,6 +29,7 @@ SHORTER = (
     (re.compile(r"--for \d+s"), "--for 1s"),
     (re.compile(r"--via docker"), "--via native"),
     (re.compile(r"^lockref probe\b"), "lockref probe --for 3s --rounds 2"),
+    (re.compile(r"^lockref gate\b"), "lockref gate -k e01 --seeds 1..2 --jobs 1"),
     (re.compile(r"^lockref evaluate\b"), "lockref evaluate --for 1s --probe-for 3s --rounds 2"),
 )
 """What a document shows large is run small: it is the form that must be right."""
@@ -188,6 +189,13 @@ def test_links_lead_somewhere(document: Path) -> None:
 def test_an_example_is_shown_as_it_is(name: str) -> None:
     """docs/bring-your-own-lock.md shows the example files to the letter, so that copying either gives the same."""
     shown = [text for language, text in blocks(ROOT / "docs" / "bring-your-own-lock.md") if language == "python"]
+    assert (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8") in shown
+
+
+@pytest.mark.parametrize("name", GATE_EXAMPLES)
+def test_a_file_of_the_gate_is_shown_as_it_is(name: str) -> None:
+    """docs/gate.md shows them to the letter, as `make docs` writes them."""
+    shown = [text for language, text in blocks(ROOT / "docs" / "gate.md") if language == "yaml"]
     assert (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8") in shown
 
 

@@ -89,7 +89,7 @@ def test_a_selection_is_run_and_what_it_leaves_out_is_told(capsys: pytest.Captur
         (["-k", "e08", "--exclude", "e08"], "--exclude leaves no scenario to run"),
         (["--require", "handof < 2s"], r"column 1: expected a measure .* Did you mean 'handoff'\?"),
         (["--known", "absent.yaml"], r"absent\.yaml: cannot be read"),
-        (["--for", "10"], "expected a duration such as 20s"),
+        (["--for", "10"], "'10', without a unit"),
     ],
 )
 def test_a_bad_call_ends_before_the_first_run(
