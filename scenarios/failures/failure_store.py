@@ -16,7 +16,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from scenarios import interrupts
 from scenarios.definition.contradictions import foreign_code
 from scenarios.definition.schema import Scenario
 from scenarios.failures.groups import FailureGroups
+from scenarios.failures.kinds import FailureKind
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.failures.told_faults import told_faults
 from scenarios.runs import HOME, commit
@@ -90,6 +91,11 @@ class JudgedRun:
         """The clauses that the run breaks."""
         return frozenset(self._by_clause)
 
+    @property
+    def instants(self) -> dict[str, int | None]:
+        """The clauses that the run breaks, each with the instant at which it broke; None where it has none."""
+        return {clause: finding.at_ns for clause, finding in self._by_clause.items()}
+
     def message(self, clause: str) -> str:
         """The sentence of the checks about the broken clause; empty if the run keeps the clause."""
         own = self._by_clause.get(clause)
@@ -133,7 +139,7 @@ class FailureRecord:
 
     shown: the failure as the run behind that line shows it; None if no run does.
     needs: the kinds of faults in that run. is_shrunk: False where they are simply those that struck.
-    broken: every clause that the run breaks in which the failure was found.
+    broken: every clause that the run breaks in which the failure was found, each with the instant at which it broke.
     because: the cause in one line.
     """
 
@@ -143,7 +149,7 @@ class FailureRecord:
     shown: ShownFailure | None = None
     needs: tuple[str, ...] = ()
     is_shrunk: bool = False
-    broken: frozenset[str] = frozenset()
+    broken: Mapping[str, int | None] = field(default_factory=dict)
     because: str = ""
 
 
@@ -187,7 +193,7 @@ class FailureStore:
         is named, with a note in the place of a replay line.
         """
         outcome = run_simulated(self._scenario, self._spec, finding.run)
-        broken = JudgedRun(outcome).broken
+        broken = JudgedRun(outcome).instants
         if finding.clause not in broken:
             why = "seed does not give it again: the lock keeps state between runs, or is not deterministic"
             return FailureRecord(
@@ -195,7 +201,7 @@ class FailureStore:
                 replay="",
                 notes=(("no replay", why),),
                 needs=finding.fault_kinds,
-                broken=frozenset({finding.clause}),
+                broken={finding.clause: finding.at_ns},
             )
         stored = self.keep(finding, outcome)
         seed_line = f"lockref sim {self._source} --provider {self._spec.name} --seed {finding.run}"
@@ -238,7 +244,7 @@ class FailureStore:
         cause = cause_of(shown.events, shown.grants, dict(outcome.run_row), shown.finding, told)
         self._write(identity, shown.finding, resolved, outcome, shrunk, faults)
         kinds = finding.fault_kinds if shrunk is None else tuple(sorted({fault.kind for fault in outcome.plan.faults}))
-        self._groups.note(identity, (finding.clause, finding.kind, kinds), alike="" if shrunk else alike)
+        self._groups.note(identity, FailureKind.of(finding, kinds), alike="" if shrunk else alike)
         return FailureRecord(
             id=identity,
             replay=f"lockref replay {identity}",

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from lockref.words import counted
-
-FailureKind = tuple[str, str, tuple[str, ...]]
-"""The clause, the way in which it broke, and the kinds of faults in the run that is shown (the shrunk one, if any)."""
+from scenarios.failures.kinds import FailureKind
 
 NAMED_MAX = 8
 """Scenarios that are named in the summary line of a group; each has a line of its own before."""

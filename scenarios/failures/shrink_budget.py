@@ -9,6 +9,7 @@ from typing import Final
 from lockref.durations import plain_duration
 from lockref.runtime import ThreadRuntime
 from reports.checks.summary import Finding
+from scenarios.failures.kinds import FailureKind
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
 
@@ -16,8 +17,8 @@ _monotonic_ns: Final = ThreadRuntime().monotonic_ns
 class ShrinkBudget:
     """One command's time for shrinking, and which kinds of failure it has been spent on.
 
-    A kind is a clause, the way in which it broke, and the kinds of faults that were there. Each kind is shrunk once in
-    a command: one mistake breaks the same clause in dozens of scenarios. Only time within `spending` counts.
+    Each kind (`FailureKind`) is shrunk once in a command: one mistake breaks the same clause in dozens of scenarios.
+    Only time within `spending` counts.
     """
 
     def __init__(self, limit_ns: int | None = None, *, now_ns: Callable[[], int] = _monotonic_ns) -> None:
@@ -26,7 +27,7 @@ class ShrinkBudget:
         self._now_ns = now_ns
         self._spent_ns = 0
         self._began_ns: int | None = None
-        self._shrunk: dict[tuple[str, str, tuple[str, ...]], str] = {}
+        self._shrunk: dict[FailureKind, str] = {}
 
     @property
     def spent_ns(self) -> int:
@@ -49,12 +50,12 @@ class ShrinkBudget:
 
     def shrunk_before(self, finding: Finding) -> str:
         """The id of the failure of the same kind that was shrunk in this command; empty if none was."""
-        return self._shrunk.get(finding.key, "")
+        return self._shrunk.get(FailureKind.of(finding), "")
 
     @contextmanager
     def spending(self, finding: Finding, identity: str) -> Iterator[None]:
         """The block shrinks this failure, which is known as `identity`."""
-        self._shrunk[finding.key] = identity
+        self._shrunk[FailureKind.of(finding)] = identity
         self._began_ns = self._now_ns()
         try:
             yield

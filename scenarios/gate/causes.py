@@ -10,39 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
 
 from reports.checks.spec import CAUSES_FIRST, SAFETY
 from reports.checks.summary import Finding
-
-EFFECT_OF: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("pause", "suspend"), "stopped"),
-    **dict.fromkeys(("drift", "offset", "step", "freeze", "slew"), "clock"),
-    **dict.fromkeys(
-        (
-            "partition", "error", "throttle", "lose_request", "lose_reply", "delay", "drip", "freeze_service",
-            "crash_service",
-        ),
-        "unanswered",
-    ),
-    **dict.fromkeys(("ghost_write", "duplicate", "hidden_retry", "reorder_replies"), "late"),
-    **dict.fromkeys(("delete_object", "corrupt_object", "expire_items"), "changed"),
-}  # fmt: skip
-"""Kind of fault to what a lock notices of it. A lock cannot tell a partition from an answer that is lost."""
-
-
-def effects(kinds: Iterable[str]) -> frozenset[str]:
-    """The effects that a lock notices of faults of these kinds."""
-    return frozenset(EFFECT_OF.get(kind, kind) for kind in kinds)
-
-
-def shape_of(clause: str, witness: Mapping[str, Any]) -> str:
-    """The shape in which a clause broke, from its witness: what the checks call it, and who stood against whom."""
-    kind = str(witness.get("kind", ""))
-    if clause == "S3":
-        nodes = [str(entry.get("node", "")) for entry in witness.get("intervals", ()) if isinstance(entry, dict)]
-        return "two tasks of one process" if len(nodes) == 2 and nodes[0] == nodes[1] else "two clients"
-    return kind
+from scenarios.failures.kinds import FailureKind
 
 
 def first_cause(findings: Iterable[Finding]) -> list[Finding]:
@@ -50,7 +21,25 @@ def first_cause(findings: Iterable[Finding]) -> list[Finding]:
     by_run: dict[int, list[Finding]] = {}
     for finding in findings:
         by_run.setdefault(finding.run, []).append(finding)
-    return [min(found, key=lambda each: CAUSES_FIRST.index(each.clause)) for found in by_run.values()]
+    return [
+        finding
+        for found in by_run.values()
+        for finding in found
+        if not any(
+            follows(finding.clause, finding.at_ns, other.clause, other.at_ns) for other in found if other is not finding
+        )
+    ]
+
+
+def follows(clause: str, at_ns: int | None, other: str, other_ns: int | None) -> bool:
+    """True if the break of `clause` is a consequence of the break of `other` in the same run.
+
+    Then `other` stands earlier in the order of causes, and it broke first: what was there before a cause is a mistake
+    of its own. Of liveness the instant is not asked. It is judged by deadlines, which may lie before the break.
+    """
+    if CAUSES_FIRST.index(other) >= CAUSES_FIRST.index(clause):
+        return False
+    return clause not in SAFETY or at_ns is None or other_ns is None or other_ns <= at_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +51,8 @@ class Case:
     order: int
 
     @property
-    def shape(self) -> str:
-        return shape_of(self.finding.clause, self.finding.witness)
+    def kind(self) -> FailureKind:
+        return FailureKind.of(self.finding)
 
     @property
     def rank(self) -> tuple[bool, int, int, int, int]:
@@ -72,7 +61,7 @@ class Case:
         return (
             finding.clause not in SAFETY,
             CAUSES_FIRST.index(finding.clause),
-            len(effects(finding.fault_kinds)),
+            len(self.kind.effects),
             self.order,
             finding.run,
         )
@@ -83,15 +72,15 @@ class Examined:
     """A failure that was run once more, and shrunk where there was time.
 
     identity, replay: as it was stored; replay is "" if no line shows it again. sentence: what happened, in one line.
-    needs: the kinds of faults that its run needs. broken: every clause that the run breaks. is_shrunk: False where
-    `needs` are simply the faults that struck.
+    needs: the kinds of faults that its run needs. is_shrunk: False where these are simply the faults that struck.
+    broken: every clause that its run breaks, each with the first instant, or None where it has none.
     """
 
     identity: str
     replay: str
     sentence: str
     needs: tuple[str, ...]
-    broken: frozenset[str]
+    broken: Mapping[str, int | None]
     is_shrunk: bool
     client: str = ""
 
@@ -109,10 +98,9 @@ class Cause:
         return self.speaker.finding.clause
 
     @property
-    def word(self) -> str:
-        """A word for the cause that is the same for every seed, such as `S3:two-clients:stopped`."""
-        needs = "+".join(sorted(effects(self.known.needs))) or "no-fault"
-        return ":".join((self.clause, self.speaker.shape.replace(" ", "-") or "broken", needs.replace("_", "-")))
+    def kind(self) -> FailureKind:
+        """The kind of every failure of this cause, with what the shrunk run needs."""
+        return FailureKind.of(self.speaker.finding, self.known.needs)
 
     @property
     def scenarios(self) -> tuple[str, ...]:
@@ -124,14 +112,6 @@ class Cause:
     def runs(self) -> int:
         """The number of runs that show it."""
         return sum(1 + case.finding.similar for case in self.cases)
-
-    def accounts_for(self, case: Case) -> bool:
-        """True for a failure of the same clause and shape whose run had all that this cause needs."""
-        return (
-            case.finding.clause == self.clause
-            and case.shape == self.speaker.shape
-            and effects(self.known.needs) <= effects(case.finding.fault_kinds)
-        )
 
 
 def causes_of(cases: Iterable[Case], examine: Callable[[Case], Examined]) -> list[Cause]:
@@ -145,7 +125,7 @@ def causes_of(cases: Iterable[Case], examine: Callable[[Case], Examined]) -> lis
         speaker, *others = waiting
         known = examine(speaker)
         cause = Cause(speaker, known, ())
-        members = [speaker, *(case for case in others if cause.accounts_for(case))]
+        members = [speaker, *(case for case in others if cause.kind.accounts_for(case.kind))]
         taken = {id(case) for case in members}
         waiting = [case for case in others if id(case) not in taken]
         first = _as_consequence(cause, found)
@@ -158,10 +138,10 @@ def causes_of(cases: Iterable[Case], examine: Callable[[Case], Examined]) -> lis
 
 def _as_consequence(cause: Cause, found: Sequence[Cause]) -> int | None:
     """The place of an earlier cause that the run of this one shows, too, and of which this clause is a consequence."""
-    rank = CAUSES_FIRST.index(cause.clause)
+    broken = cause.known.broken
     for place, earlier in enumerate(found):
-        is_in_run = earlier.clause in cause.known.broken and CAUSES_FIRST.index(earlier.clause) < rank
-        if is_in_run and effects(earlier.known.needs) <= effects(cause.speaker.finding.fault_kinds):
+        is_in_run = earlier.clause in broken and earlier.kind.effects <= cause.speaker.kind.effects
+        if is_in_run and follows(cause.clause, broken.get(cause.clause), earlier.clause, broken[earlier.clause]):
             return place
     return None
 

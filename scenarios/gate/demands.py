@@ -68,6 +68,9 @@ _BY_OPERATION: Final[Mapping[str, Ability]] = {
 }
 """The operation of a request to the lock, and what a lock needs to make it. They are told by the record in the body."""
 
+_OVERTAKING: Final = frozenset({"reorder_replies"})
+"""Kinds of faults that matter only where one client has two requests under way: a renewal beside another one."""
+
 _TASKS: Final = frozenset({"two_threads", "careless_thread", "closed_by_another"})
 _OWNER_IS_A_TASK: Final = "owner_ends"
 
@@ -140,6 +143,8 @@ def _lacking_for_faults(scenario: Scenario, situation: str, able: frozenset[Abil
 
 def _lack_of(fault: Any, able: frozenset[Ability]) -> Ability | None:
     """The ability that the lock lacks and without which the fault never strikes; None if it can strike."""
+    if fault.kind in _OVERTAKING:
+        return None if Ability.RENEWS in able else Ability.RENEWS
     trigger = getattr(fault, "when", None)
     places = [fault] if trigger is None else [trigger]
     if trigger is not None and getattr(trigger, "at_latest", None) is not None:
@@ -169,6 +174,8 @@ def _not_applicable(scenario: Scenario, dropped: Mapping[str, Ability], able: fr
     kinds = ", ".join(dict.fromkeys(fault.kind.replace("_", " ") for fault in scenario.faults))
     names = {Ability.RENEWS: "renewals", Ability.RELEASES: "releases", Ability.BESIDE: "writes beside the record"}
     first = next(lack for lack in lacks if lack is not None)
+    if {fault.kind for fault in scenario.faults} <= _OVERTAKING:
+        return f"its faults ({kinds}) need two requests of one client under way, and {LACKS[first]}"
     struck = names.get(first, "requests that carry the lock's record")
     return f"its faults ({kinds}) strike {struck}, and {LACKS[first]}"
 

@@ -208,7 +208,7 @@ class _Gate:
             replay=record.replay,
             sentence=record.because or readable(str(finding.witness.get("text") or CLAUSES[finding.clause])),
             needs=record.needs,
-            broken=record.broken & demanded,
+            broken={clause: at_ns for clause, at_ns in record.broken.items() if clause in demanded},
             is_shrunk=record.is_shrunk,
             client=_client(finding),
         )
@@ -313,10 +313,10 @@ def _group(cause: Cause, block: str) -> FailureGroup:
     """block: the failure that speaks for the cause, as `sim` tells it."""
     known, speaker = cause.known, cause.speaker
     return FailureGroup(
-        cause=cause.word,
+        cause=cause.kind.word,
         id=known.identity,
         clause=cause.clause,
-        shape=speaker.shape,
+        shape=cause.kind.shape,
         faults=known.needs,
         sentence=known.sentence,
         scenario=speaker.scenario,

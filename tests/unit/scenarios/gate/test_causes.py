@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reports.checks.summary import Finding
-from scenarios.gate.causes import Case, Examined, also_broken, causes_of, effects, first_cause
+from scenarios.failures.kinds import effects
+from scenarios.gate.causes import Case, Examined, also_broken, causes_of, first_cause
 
 
 def finding(clause: str, *faults: str, run: int = 1, kind: str = "", similar: int = 0) -> Finding:
@@ -29,7 +32,7 @@ def grouped(*cases: Case, needs: dict[str, tuple[str, ...]], broken: dict[str, s
             replay="",
             sentence="",
             needs=needs[case.scenario],
-            broken=frozenset((broken or {}).get(case.scenario, {case.finding.clause})),
+            broken=dict.fromkeys((broken or {}).get(case.scenario, {case.finding.clause}), 1),
             is_shrunk=True,
         )
 
@@ -101,3 +104,11 @@ def test_safety_is_told_first_and_then_what_most_scenarios_show():
 def test_a_lock_cannot_tell_some_kinds_of_faults_apart():
     """An answer that is lost and a store that is cut off are one thing to it; a pause is another."""
     assert effects(["partition", "lose_reply"]) == effects(["error"]) != effects(["pause"])
+
+
+def test_what_broke_before_a_cause_is_no_consequence_of_it():
+    """A holder that believes too long (S3, at 1) and then deletes its successor's record (S6, at 5): two mistakes."""
+    early, late = finding("S3", "pause"), replace(finding("S6", "pause"), at_ns=5)
+    assert first_cause([early, late]) == [early, late]
+    assert first_cause([replace(early, at_ns=9), late]) == [late]
+    assert first_cause([finding("L4", "pause"), late]) == [late]
