@@ -133,7 +133,22 @@ def causes_of(cases: Iterable[Case], examine: Callable[[Case], Examined]) -> lis
             found.append(replace(cause, cases=tuple(members)))
         else:
             found[first] = replace(found[first], cases=(*found[first].cases, *members))
+    found = _joined(found)
     return sorted(found, key=lambda cause: (cause.clause not in SAFETY, -len(cause.scenarios), cause.speaker.rank))
+
+
+def _joined(found: Sequence[Cause]) -> list[Cause]:
+    """The causes, without those that another one accounts for: that one was found later, and needs less."""
+    least = [
+        cause
+        for cause in found
+        if not any(other.kind.accounts_for(cause.kind) and other.kind != cause.kind for other in found)
+    ]
+    cases: list[list[Case]] = [[] for _ in least]
+    for cause in found:
+        place = next(place for place, other in enumerate(least) if other.kind.accounts_for(cause.kind))
+        cases[place] += cause.cases
+    return [replace(cause, cases=tuple(own)) for cause, own in zip(least, cases, strict=True) if own]
 
 
 def _as_consequence(cause: Cause, found: Sequence[Cause]) -> int | None:

@@ -61,8 +61,8 @@ def test_nothing_is_inconclusive_only_because_a_lock_is_simple(lock, monkeypatch
         ("LooksAtNoClock", "h02", "S3"),
         ("CountsFromTheAnswer", "e09", "S3"),
         ("TakesOverTooEarly", "e08", "S5"),
-        ("DeniesWhatItDoesNotKnow", "e11", "S7"),
-        ("WritesOverWhatLapsed", "crowded", "S1"),
+        ("DeniesWhatItDoesNotKnow", "a08", "S7"),
+        ("WritesOverWhatLapsed", "h02", "S5"),
     ],
 )
 def test_each_mistake_turns_the_gate_red(lock, scenario, clause, monkeypatch, own_folder):

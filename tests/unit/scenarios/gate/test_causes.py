@@ -112,3 +112,14 @@ def test_what_broke_before_a_cause_is_no_consequence_of_it():
     assert first_cause([early, late]) == [early, late]
     assert first_cause([replace(early, at_ns=9), late]) == [late]
     assert first_cause([finding("L4", "pause"), late]) == [late]
+
+
+def test_a_cause_that_turns_out_to_need_less_takes_over_what_was_found_before():
+    """The first two seemed to need a pause and a crash; the third breaks without a fault, and accounts for them."""
+    found, _ = grouped(
+        Case("a", finding("S5", "pause"), 0),
+        Case("b", finding("S5", "crash"), 1),
+        Case("c", finding("S5", "error"), 2),
+        needs={"a": ("pause",), "b": ("crash",), "c": ()},
+    )
+    assert [(cause.known.identity, cause.scenarios) for cause in found] == [("LK-c", ("a", "b", "c"))]
