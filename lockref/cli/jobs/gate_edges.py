@@ -24,7 +24,8 @@ from reports.formats.gate_result import FailureGroup, GatedScenario, GateResult,
 from reports.formats.github import gate_annotation_lines
 from reports.formats.junit import gate_junit_xml
 from reports.formats.markdown import BYTES_MAX
-from scenarios.gate.causes import first_cause, shape_of
+from scenarios.failures.kinds import shape_of
+from scenarios.gate.causes import first_cause
 from scenarios.gate.known import KnownFailure, accept, load_known
 from scenarios.gate.selection import Words
 from scenarios.runs import finished_runs

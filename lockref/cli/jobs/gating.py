@@ -110,8 +110,9 @@ def run_gate(
         results = [part.result for part in found.explored if part.result is not None]
         required = required_of(results, edges.required, allowed)
         gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed, shrink_ns=watch.shrink_ns)
+        concluded = gate.concluded()
         seconds = (_monotonic_ns() - began_ns) / NS_PER_S
-        result = gate.concluded().model_copy(update={"seconds": seconds, "required": tuple(required)})
+        result = concluded.model_copy(update={"seconds": seconds, "required": tuple(required)})
         result = with_edges(result, edges, chosen, known=known, lock=spec.name, provider=provider)
         folder.write("gate.json", printable_json(result.model_dump_json(indent=1)) + "\n")
         folder.describe(status="finished", exit_code=result.exit_code)
