@@ -29,6 +29,8 @@ def log(tell: Teller) -> Cause:
     told_ns = witness.get("told_ns")
     node = str(witness.get("node") or next((str(entry.get("node")) for entry in entries(witness, "entries")), ""))
     text = plain(str(witness.get("text")))
+    if facts.finding.clause == "DL5":
+        text = text.replace("a writer was told", f"{node} was told")
     answered = f"{node} had its answer at {tell.at(told_ns)}" if isinstance(told_ns, int) else ""
     both = [
         f"{tenure.node} and {other.node} both held the lock then"

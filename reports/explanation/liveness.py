@@ -7,7 +7,7 @@ from typing import Final
 from lockref.durations import plain_duration
 from lockref.words import counted
 from reports.explanation.facts import Row
-from reports.explanation.telling import Cause, Teller, entries, plain
+from reports.explanation.telling import Cause, Teller, entries, plain, times
 
 _WAITS: Final = {
     "L1": "a correct lock lets waiters take over once the time of a record is over, and clears away what it left",
@@ -85,19 +85,15 @@ def _tries(tell: Teller, node: str, begin_ns: int, end_ns: int) -> str:
     tried = sum(exchange.is_write for exchange in asked)
     said = []
     if len(asked) > tried:
-        said.append(f"looked at the record {_times(len(asked) - tried)}")
+        said.append(f"looked at the record {times(len(asked) - tried)}")
     if tried:
-        said.append(f"tried to write it {_times(tried)}")
+        said.append(f"tried to write it {times(tried)}")
     return f"{node} {' and '.join(said)}" if said else f"{node} sent no request in that time"
 
 
 def article(noun: str) -> str:
     """`a renew`, `an acquire`."""
     return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
 
 
 def _left_behind(tell: Teller, node: str, written_ns: int, given_up_ns: int) -> str:
@@ -230,7 +226,7 @@ def fairness(tell: Teller) -> Cause:
         if begin_ns <= grant["begin_hi_ns"] <= end_ns and grant["node"] != node:
             granted[grant["node"]] = granted.get(grant["node"], 0) + 1
     most = sorted(granted.items(), key=lambda each: (-each[1], each[0]))[:3]
-    others = ", ".join(f"{name} {_times(count)}" for name, count in most)
+    others = ", ".join(f"{name} {times(count)}" for name, count in most)
     meanwhile = f"meanwhile the lock went to {others}" if others else ""
     allowed = f"; the lock claims at most {witness['allowed']}" if "allowed" in witness else ""
     text = plain(str(witness.get("text")))

@@ -12,9 +12,13 @@ from reports.formats.text import short
 ASK_BEFORE_YES: Final = (
     "a correct lock compares its own clock with the end of its last confirmed lease before each yes, and says no"
 )
+ASK_THE_SERVICE: Final = (
+    "a correct lock says no from the moment at which the service may have given the lock to another"
+)
 WAIT_FOR_END: Final = (
     "a correct lock replaces the record of another only once the time of that record{bound} has passed on its own clock"
 )
+TOKEN_HELPS: Final = "a token that rises with each grant lets the resource refuse what comes late all the same"
 NAME_OWN_VERSION: Final = (
     "a correct lock sends the version of its own last write as the condition, so that the store refuses what is late"
 )
@@ -90,19 +94,29 @@ def belief(tell: Teller) -> Cause:
     begin_ns, end_ns = _overlap(witness, facts.moment_ns)
     one, other = tell.who(holder), tell.who(intruder)
     nodes = [str(holder.get("node")), str(intruder.get("node"))]
-    since_ns = _instant(holder, begin_ns)
+    since_ns, last_yes_ns = _instant(holder, begin_ns), _until(holder, end_ns)
     grant, taken = facts.grant_of(nodes[0], since_ns), facts.grant_of(nodes[1], begin_ns)
-    last_yes_ns = _until(holder, end_ns)
+    is_belated = grant is not None and taken is not None and taken["ordinal"] < grant["ordinal"]
+    if is_belated:
+        # The client whose belief began later had its grant before: a pause kept its answer from it.
+        one, other, grant, taken = other, one, taken, grant
+        nodes.reverse()
+        since_ns, last_yes_ns = begin_ns, end_ns
     until_ns = grant["valid_until_true_ns"] if grant is not None else None
     is_early = until_ns is not None and taken is not None and until_ns > taken["begin_hi_ns"]
     is_over = until_ns is not None and until_ns < last_yes_ns
-    pause = facts.pause_over(nodes[0], since_ns, last_yes_ns)
+    pause = facts.pause_over(
+        nodes[0], min(since_ns, grant["begin_hi_ns"]) if grant is not None else since_ns, last_yes_ns
+    )
     woke_ns = pause.end_ns if pause is not None else None
-    if woke_ns is not None and begin_ns <= woke_ns <= last_yes_ns:
-        yes = f"{one} woke at {tell.at(woke_ns)} and still said yes"
+    said = "said yes" if is_belated else "still said yes"
+    if woke_ns is not None and woke_ns <= last_yes_ns and (is_belated or woke_ns >= begin_ns):
+        yes = f"{one} woke at {tell.at(woke_ns)} and {said}"
     else:
-        yes = f"{one} still said yes at {tell.at(end_ns)}"
+        yes = f"{one} {said} at {tell.at(begin_ns if is_belated else end_ns)}"
     overlap = f", {tell.length(end_ns - begin_ns)} after {other} had begun to" if end_ns > begin_ns else ""
+    if is_belated:
+        overlap = f" while {other} did, too"
     why = ": it did not ask whether its lease was over" if is_over and not is_early else ""
     foreign = _foreign_end(tell, grant)
     if foreign:
@@ -110,7 +124,7 @@ def belief(tell: Teller) -> Cause:
     elif is_early:
         demand = WAIT_FOR_END.format(bound=tell.bound())
     else:
-        demand = ASK_BEFORE_YES
+        demand = ASK_BEFORE_YES if until_ns is not None else ASK_THE_SERVICE
     cause = tell.brief_fault(last_yes_ns, nodes, since_ns=since_ns)
     entered = tell.brief_takeover(taken) if taken is not None else f"{other} said yes from {tell.at(begin_ns)} on"
     began = f"{one} was granted the lock and said yes from {tell.at(since_ns)} on"
@@ -167,8 +181,8 @@ def effect(tell: Teller) -> Cause:
         reasons.append(f"its guard had said yes at {tell.at(max(yes))}")
     if is_deaf:
         began = "woke" if woke_ns is not None else "was granted the lock"
-        reasons.append(f"it had heard nothing from the store since it {began}")
-    why = ": " + " and ".join(reasons) if reasons else ""
+        reasons.append(f"it had no certain answer of the store since it {began}")
+    why = ": " + ", and ".join(reasons) if reasons else ""
     return Cause(
         parts=(
             (1, tell.brief_pause(pause) if pause is not None else tell.brief_fault(at_ns, [node], since_ns=since_ns)),
@@ -180,7 +194,7 @@ def effect(tell: Teller) -> Cause:
             tell.faults(at_ns, [node], since_ns=since_ns),
             tell.took_over(successor) if successor is not None else "",
             f"{wrote}{why}",
-            _EFFECTS.get(kind, GIVE_TOKEN),
+            _EFFECTS.get(kind, GIVE_TOKEN if until_ns is not None else f"{ASK_THE_SERVICE}; {TOKEN_HELPS}"),
         ),
     )
 
@@ -232,7 +246,12 @@ def takeover(tell: Teller) -> Cause:
     elif own_ns is not None:
         ahead_ns = facts.clock_ahead_ns(nodes[0], at_ns)
         off = f", {tell.length(abs(ahead_ns))} {'ahead' if ahead_ns > 0 else 'behind'}," if ahead_ns else ""
-        clock = f"the clock of {who}{off} had shown the end of that record at {tell.at(own_ns)}"
+        shown = (
+            f"had shown the end of that record at {tell.at(own_ns)}"
+            if own_ns > facts.zero_ns
+            else "showed a time past its end from the start"
+        )
+        clock = f"the clock of {who}{off} {shown}"
     return Cause(
         parts=((1, tell.brief_fault(at_ns, nodes)), (0, told)),
         sentences=(

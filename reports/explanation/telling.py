@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lockref.durations import plain_duration
-from lockref.words import IF_ABSENT, OPERATOR, counted
+from lockref.words import OPERATOR, counted
 from reports.explanation.explanation import SENTENCE_MAX
 from reports.explanation.facts import Exchange, Row, RunFacts, Strike
 from reports.formats.text import seconds, short
@@ -92,9 +92,8 @@ class Teller:
         fault struck several times, the last strike counts.
         """
         found: dict[str, Strike] = {}
-        for strike in self.facts.strikes:
-            if strike.begin_ns <= until_ns and strike.fault.mattered != 0:
-                found[strike.fault.id] = strike
+        for strike in self._struck(until_ns):
+            found[strike.fault.id] = strike
         wanted = set(nodes)
 
         def unlikely(strike: Strike) -> tuple[bool, bool, int, int]:
@@ -108,6 +107,9 @@ class Teller:
 
         return sorted(found.values(), key=unlikely)
 
+    def _struck(self, until_ns: int) -> list[Strike]:
+        return [each for each in self.facts.strikes if each.begin_ns <= until_ns and each.fault.mattered != 0]
+
     def fault(self, strike: Strike) -> str:
         """A strike as a clause with a verb, and when: `n1 was paused for 31 s, from 1.017 s to 32.017 s`."""
         said = plain(strike.fault.happened)
@@ -115,6 +117,9 @@ class Teller:
             return f"{said} from the start"
         if strike.end_ns is not None and strike.end_ns > strike.begin_ns:
             return f"{said}, from {self.at(strike.begin_ns)} to {self.at(strike.end_ns)}"
+        same = [each.begin_ns for each in self._struck(strike.begin_ns) if each.fault.id == strike.fault.id]
+        if len(same) > 1:
+            return f"{said}, {times(len(same))} from {self.at(same[0])} to {self.at(same[-1])}"
         asked = self.facts.struck(strike) if " request" in said else None
         which = f" (the {asked.op} sent at {self.at(asked.sent_ns)})" if asked is not None else ""
         return f"{said}, at {self.at(strike.begin_ns)}{which}"
@@ -142,6 +147,9 @@ class Teller:
     def lease(self) -> str:
         """` under a lease of 20 s`; empty for locks without one."""
         validity_ns = self.facts.validity_ns
+        if all(grant["valid_until_true_ns"] is None for grant in self.facts.grants):
+            # What lasts as long as a session has no lease, whatever timing the scenario gives.
+            return ""
         return f" under a lease of {plain_duration(validity_ns)}" if validity_ns else ""
 
     def held(self, grant: Row) -> str:
@@ -153,7 +161,7 @@ class Teller:
         if until_ns is None:
             return said
         renewals = int(grant["renewals"])
-        often = "" if not renewals else ", renewed once," if renewals == 1 else f", renewed {renewals} times,"
+        often = f", renewed {times(renewals)}," if renewals else ""
         said += f"; its record{often} was good until {self.at(until_ns)}"
         successor = self.facts.successor(grant)
         stamp_ns = self.facts.stamp_of(grant)
@@ -162,25 +170,25 @@ class Teller:
         other_ns = self.facts.on_clock_ns(successor["node"], stamp_ns)
         if other_ns is None or abs(other_ns - until_ns) < _AT_ONCE_NS:
             return said
+        if other_ns <= self.facts.zero_ns:
+            return f"{said} on its own clock, and was over from the start on the clock of {successor['node']}"
         return f"{said} on its own clock, and until {self.at(other_ns)} on the clock of {successor['node']}"
 
     def maker(self, grant: Row) -> Exchange | None:
         """The request that made a grant."""
         return self.facts.exchanges.get(grant["request"]) if grant["request"] is not None else None
 
-    def condition(self, exchange: Exchange | None) -> str:
-        """On which condition a write was sent, as words that follow its verb."""
-        if exchange is None:
-            return ""
-        if exchange.condition == IF_ABSENT:
-            return " with a create that asked for no object"
-        return "" if exchange.condition else " without a condition"
+    def blindly(self, grant: Row) -> str:
+        """` without a condition`, of a grant by a record that was written so; empty otherwise."""
+        maker = self.maker(grant)
+        is_record = maker is not None and maker.is_write and grant["valid_until_true_ns"] is not None
+        return " without a condition" if is_record and maker is not None and not maker.condition else ""
 
     def took_over(self, grant: Row) -> str:
         """The begin of a grant: `n3 took the lock over at 12.702 s, 1.7 s after the lease of n1 had ended`."""
         who, begin_ns = self.who(grant), grant["begin_hi_ns"]
         before = self.facts.predecessor(grant)
-        blindly = self.condition(self.maker(grant)).replace(" with a create that asked for no object", "")
+        blindly = self.blindly(grant)
         if before is None:
             return f"{who} was granted the lock at {self.at(begin_ns)}{blindly}"
         whose = self.who(before)
@@ -252,6 +260,11 @@ _LONG_NS: Final = re.compile(r"\b(\d{4,19}) ns\b")
 def plain(text: str) -> str:
     """A sentence of the checks or of a plan with its nanoseconds in units that people read, without needless zeros."""
     return _LONG_NS.sub(lambda match: plain_duration(int(match.group(1))), text)
+
+
+def times(count: int) -> str:
+    """`once`, `twice`, `1,000 times`."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def entries(witness: dict[str, Any], name: str) -> list[dict[str, Any]]:

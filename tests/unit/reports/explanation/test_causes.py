@@ -224,6 +224,21 @@ def test_a_run_that_nobody_timed_is_told_without_bounds() -> None:
     assert told.sentence.startswith("n1 was paused for 12 s; n2 took over")
 
 
+def test_a_belief_that_begins_after_a_pause_belongs_to_the_earlier_grant() -> None:
+    """S3: the answer of n1 waits for it through its pause. It says yes last, and its grant is the older one."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S // 2, returned=13 * S, valid_for=10 * S)
+    history.fault("n1", S, "pause", "begin")
+    other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
+    history.fault("n1", 13 * S, "pause", "end")
+    history.believes(other, 23 * S // 2 + 1, 14 * S)
+    history.believes(one, 13 * S, 13 * S + 5)
+    told = explained(history, "S3", [PAUSE])
+    assert told.sentence == (
+        "n1 was paused for 12 s under a lease of 10 s; n2 took over at 11.500 s; n1 woke at 13.000 s and said yes"
+    )
+
+
 def test_a_request_of_the_wire_has_no_calls() -> None:
     """A witness without calls, tenures and guards is told from what it has (S4 on the wire)."""
     history = timed(**SECONDS)
