@@ -16,13 +16,14 @@ from urllib.parse import urlencode
 from lockref.clouds.admission import NEEDED, Admission
 from lockref.clouds.tables import table_channel
 from lockref.clouds.uri import open_store, parse_store_uri
+from lockref.clouds.without_cloud import LOCAL_SCHEMES
 from lockref.delta.options import PARTITION_KEY_VALUE, PREFIX, LeaseOptions
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.table import TABLE
 from lockref.errors import ConfigError
-from lockref.storage.config import StorageLockConfig
+from lockref.storage.config import BASE_PATH, StorageLockConfig
 from lockref.storage.lock import StorageLock
-from lockref.storage.place import store_uri
+from lockref.storage.place import LOCAL_LOCK_KEY, local_store, store_uri
 from lockref.storage.properties import check_lock_properties
 from lockref.stores.probe.clauses import CONDITIONS, DESIGNS
 
@@ -39,7 +40,7 @@ _kept: Final[set[tuple[object, ...]]] = set()
 
 
 def open_lock(
-    properties: Mapping[str, object],
+    properties: Mapping[str, object] | str,
     *,
     endpoint: str = "",
     region: str = "",
@@ -59,7 +60,9 @@ def open_lock(
         timing, with Hudi's defaults. `hoodie.write.lock.provider` must name Hudi's storage lock where it is given:
         writers with another provider lock elsewhere. Of delta-rs, `DYNAMO_LOCK_PARTITION_KEY_VALUE` is required and
         names the row, best by the table's URI; the other `DYNAMO_LOCK_*` have the defaults of dynamodb_lock 0.5. Other
-        properties are left alone.
+        properties are left alone. A text is a base path with Hudi's defaults. For tests it may lie on this machine:
+        `memory:NAME` for the threads of this process, `file:///FOLDER` for all processes. Hudi has no such lock, and
+        these stores are not asked: they are this package's own.
     endpoint: `http://host:port` of another server than the cloud's own, for Azure `http://host:port/account`.
         region: of S3, where the environment does not say it. Credentials come from the environment, never from here.
     listener, on_loss, audit: as for `StorageLock`; a lock in a row has no audit.
@@ -78,6 +81,8 @@ def open_lock(
     Source: RFC-91 "Configurations"; Hudi 1.2.0 `StorageLockClient`, `StorageSchemes`; dynamodb-lock-rs
         `DynamoDbOptions`.
     """
+    if isinstance(properties, str):
+        properties = {BASE_PATH: properties}
     if any(name.startswith(PREFIX) for name in properties):
         return _open_lease(
             properties, endpoint=endpoint, region=region, listener=listener, on_loss=on_loss, audit=audit,
@@ -85,12 +90,16 @@ def open_lock(
         )  # fmt: skip
     config = StorageLockConfig.from_properties(properties)
     check_lock_properties(properties, config)
-    uri = store_uri(config.location, endpoint=endpoint, region=region)
+    local = local_store(config.base_path)
+    if local is not None and (endpoint or region):
+        raise ConfigError(f"{local} lies on this machine: leave out endpoint and region")
+    uri = local or store_uri(config.location, endpoint=endpoint, region=region)
     timeout_ns = config.terms().request_timeout_ns
     store = open_store(uri, request_timeout_ns=timeout_ns)
     lock = StorageLock(
-        store, config=config, request_timeout_ns=timeout_ns, listener=listener, on_loss=on_loss, audit=audit
-    )
+        store, config=config, key=LOCAL_LOCK_KEY if local else None, request_timeout_ns=timeout_ns, listener=listener,
+        on_loss=on_loss, audit=audit,
+    )  # fmt: skip
     weakref.finalize(lock, store.close).atexit = False
     admission = Admission.by(_path(fingerprint), allows_unsafe=allows_unsafe)
     _admit(uri, admission, below=lock.cell.key.rpartition("/")[0], request_timeout_ns=timeout_ns)
@@ -146,7 +155,7 @@ def _admit(uri: str, admission: Admission, *, below: str, request_timeout_ns: in
     if admission.fingerprint is not None:
         admission.measure(uri)
         return
-    if admission.allows_unsafe:
+    if admission.allows_unsafe or parse_store_uri(uri).scheme in LOCAL_SCHEMES:
         return
     store = tuple(parse_store_uri(uri).store().values())
     if store not in _kept:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,28 +13,13 @@ from lockref.errors import did_you_mean, quote
 from lockref.grammar import decimal
 from lockref.quantities import NS_PER_UNIT, duration_ns
 from lockref.rooms import HOME
+from lockref.seeds import SEED_MAX, SEEDS_MAX, number_range
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorated = TypeVar("Decorated", bound="Callable[..., Any] | click.Command")
 
 DURATION_NS_MAX = 24 * NS_PER_UNIT["h"]
-SEEDS_MAX = 10_000_000
 CLIENTS_MAX = 1_024
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-def parse_seed(text: str) -> int:
-    """One seed, 0 to 2⁶³-1: `7`, `0x1f` or a 40-digit commit hash. Raises ValueError.
-
-    The hash is after TigerBeetle's fuzzers: a build that takes its own commit as the seed explores something new each
-    time and can still be repeated.
-    """
-    if _COMMIT.fullmatch(text):
-        return int(text, 16) % 2**63
-    seed = int(text, 0)
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed {text} is out of range; expected 0 to 2^63-1")
-    return seed
 
 
 class Word(click.Choice[str]):
@@ -227,19 +211,12 @@ class NumberRange(click.ParamType[Any]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
         if isinstance(value, range):
             return value
-        first, separator, last = str(value).partition("..")
         try:
-            start = parse_seed(first)
-            stop = parse_seed(last) if separator else start
-        except ValueError:
-            self.fail(f"{value!r} is no range of {self._noun}; expected such as 1..500, 7 or 0x1f", param, ctx)
-        if stop < start:
-            self.fail(f"{value!r} is empty: {start} is larger than {stop}", param, ctx)
-        if not self._least <= start <= stop <= self._most:
-            self.fail(f"{value!r}: {self._noun} are from {self._least:,} to {self._most:,}", param, ctx)
-        if stop - start >= self._count_max:
-            self.fail(f"{value!r} names {stop - start + 1:,} {self._noun}; at most {self._count_max:,}", param, ctx)
-        return range(start, stop + 1)
+            return number_range(
+                str(value), noun=self._noun, least=self._least, most=self._most, count_max=self._count_max
+            )
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class NumberList(NumberRange):
@@ -273,7 +250,7 @@ class Processes(click.ParamType[Any]):
         return number
 
 
-SEED_RANGE = NumberRange("seeds", least=0, most=2**63 - 1, count_max=SEEDS_MAX)
+SEED_RANGE = NumberRange("seeds", least=0, most=SEED_MAX, count_max=SEEDS_MAX)
 WRITER_NUMBERS = NumberList("writers", least=1, most=10_000, count_max=1_000)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 NEW_FOLDER = click.Path(file_okay=False, path_type=Path)

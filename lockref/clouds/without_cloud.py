@@ -102,5 +102,8 @@ ENSEMBLE: Final = Cloud(
 )
 
 OF_THIS_MACHINE: Final = (MEMORY, FOLDER)
+LOCAL_SCHEMES: Final = frozenset(scheme for each in OF_THIS_MACHINE for scheme in each.forms)
+"""The schemes of stores that are this package's own code."""
+
 OF_SERVICES: Final = (ENSEMBLE,)
 """The addresses of services that hold no objects, one for each such kind of `lockref.services`."""

@@ -9,13 +9,25 @@ disagrees with the base path is refused.
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import urlencode
 
-from lockref.clouds.uri import CLOUDS
+from lockref.clouds.uri import CLOUDS, parse_store_uri
+from lockref.clouds.without_cloud import LOCAL_SCHEMES
 from lockref.errors import ConfigError
-from lockref.storage.config import CLOUD_OF_SCHEME, LockFileLocation, check_scheme, lock_file_location
+from lockref.storage.config import (
+    CLOUD_OF_SCHEME,
+    LOCK_FILE_NAME,
+    LOCKS_FOLDER,
+    LockFileLocation,
+    check_scheme,
+    lock_file_location,
+)
 from lockref.stores.keys import check_key
 from lockref.stores.port import ObjectStore, PlacedStore
+
+LOCAL_LOCK_KEY: Final = f"{LOCKS_FOLDER}/{LOCK_FILE_NAME}"
+"""The key of the lock object in the store of a table on this machine."""
 
 
 def key_in(store: ObjectStore, base_path: str) -> str:
@@ -46,6 +58,23 @@ def key_in(store: ObjectStore, base_path: str) -> str:
             "Open the table's own bucket, use open_lock, or name another object with key=…"
         )
     return location.key.removeprefix(folder)
+
+
+def local_store(base_path: str) -> str | None:
+    """The URI of the store of a table on this machine, `memory:NAME` or `file:///FOLDER`; None for one in a cloud.
+
+    The store is the table's alone, and its lock object lies at `LOCAL_LOCK_KEY`. Hudi has no storage lock for such a
+    table: a lock there excludes those that this package opens, for tests of an application.
+
+    Errors: ConfigError for `memory:` without a name, which is a new store each time, and for what is no such URI.
+    """
+    scheme = base_path.partition(":")[0]
+    if scheme not in LOCAL_SCHEMES:
+        return None
+    address = parse_store_uri(base_path)
+    if not address.container:
+        raise ConfigError(f"{base_path!r} is another store for each lock, and would exclude nobody: write memory:NAME")
+    return base_path
 
 
 def store_uri(location: LockFileLocation, *, endpoint: str = "", region: str = "") -> str:

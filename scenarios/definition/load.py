@@ -29,11 +29,12 @@ def load_scenario(path: str | Path, *, may_import: bool = True) -> Scenario:
     may_import: also look at the locks and programs that it names, which imports them.
     Errors: ConfigError with the place, for anything that is wrong with it.
     """
-    found = _find(Path(path))
+    found = find_scenario(Path(path))
     return parse_scenario(read_text(found, document="scenario"), file=str(found), may_import=may_import)
 
 
-def _find(path: Path) -> Path:
+def find_scenario(path: Path) -> Path:
+    """The file that `load_scenario` reads for this name. Raises ConfigError if there is none."""
     if path.exists() or path.suffix or path.parent != Path():
         if path.is_dir():
             raise ConfigError(f"{path} is a folder, expected a scenario file (.yaml)")
@@ -75,7 +76,7 @@ def is_own_file(path: str) -> bool:
 
     Errors: ConfigError if there is no such scenario.
     """
-    return _find(Path(path)).resolve().parent != CATALOGUE.resolve()
+    return find_scenario(Path(path)).resolve().parent != CATALOGUE.resolve()
 
 
 def catalogue() -> list[Path]:

@@ -492,7 +492,7 @@ class Scenario(Model):
         named = {name for demand in self.must_happen for name in ([demand] if isinstance(demand, str) else demand)}
         return sorted(name for name in named if name in PROMISES and not getattr(spec, PROMISES[name]))
 
-    def seeds(self, asked: range | None, otherwise: range) -> range:
+    def seeds(self, asked: Sequence[int] | None, otherwise: Sequence[int]) -> Sequence[int]:
         """The seeds to run: those asked for, else the one that the scenario pins, else `otherwise`."""
         if asked is not None:
             return asked

@@ -34,6 +34,16 @@ def explain(path: Path, *, provider: str | None = None, may_import: bool = False
         imported, and a failure that no longer happens.
     """
     failure, scenario, spec = load_failed(path, provider=provider, may_import=may_import)
+    return explain_loaded(failure, scenario, spec, path=path, provider=provider, name=name)
+
+
+def explain_loaded(
+    failure: Failure, scenario: Scenario, spec: ProviderSpec, *, path: Path, provider: str | None = None, name: str = ""
+) -> Explanation:
+    """The explanation of a failure that was read from a file already, and of its lock. The rest is as in `explain`.
+
+    Errors: ConfigError for a failure that no longer happens.
+    """
     outcome = run_simulated(scenario, spec, failure.seed, plan=failure.plan, schedule=Replay(failure.schedule))
     judged = JudgedRun(outcome)
     if failure.clause not in judged.broken:

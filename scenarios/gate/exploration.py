@@ -52,7 +52,7 @@ def explore(
     abilities: Abilities,
     scenarios: Mapping[str, Scenario],
     *,
-    seeds: range | None = None,
+    seeds: Sequence[int] | None = None,
     processes: int = 1,
     keep_runs: int = 0,
     is_over: Callable[[], bool] = lambda: False,

@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "scenarios": {"scenarios", "sim", "lockref", "reports.checks", "reports.explanation", "reports.history_files"},
     "lockref.cli.jobs": {"lockref", "sim", "scenarios", "reports"},
     "lockref.cli": {"lockref", "sim", "scenarios", "reports"},
+    "lockref.testing": {"lockref", "sim", "scenarios", "reports"},
 }
 """Room to the prefixes of the modules of this project that it may import. The room with the longest name counts."""
 
@@ -34,7 +35,11 @@ REPORTS_KNOW = {
 """What the reports may know of the reference: the history record, its outcomes, what locks claim, errors, the reader of
 JSON, the record of a probed store, which Java there is, temporary folders, and how durations are written."""
 
-CALLERS = {"lockref.cli": {"lockref.__main__"}, "lockref.cli.jobs": {"lockref.cli"}}
+CALLERS: dict[str, set[str]] = {
+    "lockref.cli": {"lockref.__main__"},
+    "lockref.cli.jobs": {"lockref.cli"},
+    "lockref.testing": set(),
+}
 """The rooms at the top, each with the modules outside that may import it."""
 
 
@@ -161,8 +166,10 @@ def test_a_circle_through_a_package_is_found() -> None:
 
 
 def folder_of(module: str) -> list[str]:
-    """The folder of a module's file. The command line and its door count as a folder beside the reference."""
+    """The folder of a module's file. The command line and its door, and the tests' door, count as folders beside it."""
     parts = list(MODULES[module].relative_to(ROOT).parent.parts)
+    if parts[:2] == ["lockref", "testing"]:
+        return ["lockref.testing", *parts[2:]]
     return ["lockref.cli", *parts[2:]] if parts[:2] == ["lockref", "cli"] or module == "lockref.__main__" else parts
 
 

@@ -37,6 +37,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.clouds.http_session": {"requests", "urllib3"},
     "lockref.clouds.s3.client": {"boto3", "botocore", "mypy_boto3_s3"},
     "lockref.stores.probe.fingerprint": {"pydantic"},
+    "lockref.testing": {"pytest"},
     "reports": {"numpy", "pyarrow", "pydantic"},
     "reports.comparison.terminal": {"rich"},
     "reports.figures": {"matplotlib"},

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,7 +94,61 @@ def test_a_container_without_an_account_is_refused(base_path: str) -> None:
         open_lock({BASE_PATH: base_path})
 
 
-@pytest.mark.parametrize("scheme", ["s3n", "hdfs", "file", "oss", "http"])
+@pytest.mark.parametrize("form", ["text", "properties"])
+@pytest.mark.parametrize("base_path", ["memory:opening-{}", "file://{}/orders", "file:{}/orders"])
+def test_a_table_on_this_machine_has_a_lock(base_path: str, form: str, tmp_path: Path) -> None:
+    """Two locks of one table exclude each other and count tokens; another table is another lock. No probe is sent."""
+    path = base_path.format(form if base_path.startswith("memory:") else tmp_path)
+    asked = path if form == "text" else {BASE_PATH: path}
+    ours, theirs, beside = open_lock(asked), open_lock(asked), open_lock(f"{path}2")
+    assert ours.try_lock()
+    assert not theirs.try_lock()
+    assert beside.try_lock()
+    ours.unlock()
+    assert theirs.try_lock()
+    assert (theirs.fencing_token, beside.fencing_token) == (2, 1)
+    assert ours.cell.key == LOCK_OBJECT
+    for lock in (ours, theirs, beside):
+        lock.close()
+    if not path.startswith("memory:"):
+        folder = tmp_path / "orders"
+        objects = {each.relative_to(folder).as_posix() for each in folder.rglob("*=object")}
+        assert objects == {f"{LOCK_OBJECT}=object", f"{LOCK_OBJECT.replace('.json', '.fence.json')}=object"}
+
+
+def test_a_table_in_a_folder_is_locked_across_processes(tmp_path: Path) -> None:
+    """`file:` is for all processes of this machine: another one is refused, and served after the unlock."""
+    base_path = f"{tmp_path.as_uri()}/orders"
+    ask = f"from lockref import open_lock; lock = open_lock({base_path!r}); print(lock.try_lock(), lock.fencing_token)"
+
+    def asked_elsewhere() -> str:
+        done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    lock = open_lock(base_path)
+    with lock:
+        assert asked_elsewhere() == "False None"
+    assert asked_elsewhere() == "True 2"
+    lock.close()
+
+
+@pytest.mark.parametrize(
+    ("base_path", "more", "told"),
+    [
+        ("memory:", {}, "another store for each lock"),
+        ("memory:a/b", {}, "not of the form memory: or memory:NAME"),
+        ("file://lake/orders", {}, "give the folder's absolute path"),
+        ("file:orders", {}, "give the folder's absolute path"),
+        ("memory:a", {"endpoint": "http://127.0.0.1:9"}, "leave out endpoint and region"),
+        ("memory:a", {"region": "us-east-1"}, "leave out endpoint and region"),
+    ],
+)
+def test_a_place_on_this_machine_that_is_none_is_refused(base_path: str, more: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        open_lock(base_path, endpoint=more.get("endpoint", ""), region=more.get("region", ""))
+
+
+@pytest.mark.parametrize("scheme", ["s3n", "hdfs", "oss", "http"])
 def test_a_scheme_without_a_lock_client_is_refused_as_hudi_does(scheme: str) -> None:
     """Hudi 1.2's StorageSchemes has a lock class for s3, s3a, gs, abfs(s) and wasb(s) alone."""
     with pytest.raises(ConfigError, match=f"No implementation of StorageLock supports this scheme: {scheme};"):

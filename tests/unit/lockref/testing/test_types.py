@@ -1,0 +1,73 @@
+"""The names of `lockref.testing` as a type checker sees them in a user's tests."""
+
+from __future__ import annotations
+
+import pytest
+from mypy import api
+
+from tests.docs import ROOT
+
+RIGHT = """
+from typing import ClassVar
+
+from lockref import StorageLock
+from lockref.testing import LocalStore, LockConformance, LockResult, check_lock, lock_scenarios, open_lock
+
+
+class TestNamed(LockConformance):
+    provider = "my_lock.py:MyLock"
+    scenarios = ["e01", "e08"]
+    seeds = range(1, 21)
+
+
+class TestClass(LockConformance):
+    provider = StorageLock
+    scenarios = ("e01",)
+    seeds = [1, 2]
+
+
+@lock_scenarios("e08", provider=StorageLock, seeds=range(5))
+def test_more(lock_result: LockResult, lockref_store: LocalStore) -> None:
+    assert lock_result.outcome == "held"
+    with open_lock(lockref_store.table("orders")) as lock:
+        token: int | None = lock.fencing_token
+        assert token
+
+
+def test_plain() -> None:
+    failures: tuple[str, ...] = check_lock("hardened", "e01", seeds=[1]).failures
+    assert not failures
+"""
+WRONG = """
+from lockref.testing import LockConformance, check_lock
+
+class TestNumber(LockConformance):
+    provider = 7
+
+check_lock("hardened", "e01", seeds="1..5")
+check_lock("hardened", "e01").outcome == "broken"
+"""
+
+
+@pytest.fixture(scope="module")
+def complaints(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The complaints of mypy, strict as this project has it, about both files outside of the project: `file:line`."""
+    folder = tmp_path_factory.mktemp("users")
+    (folder / "test_right.py").write_text(RIGHT)
+    (folder / "test_wrong.py").write_text(WRONG)
+    options = ["--cache-dir", str(ROOT / ".mypy_cache"), "--config-file", str(ROOT / "pyproject.toml"), "--no-pretty"]
+    told, failed, _ = api.run([*options, *map(str, sorted(folder.glob("*.py")))])
+    assert not failed
+    return [":".join(line.rpartition("/")[2].split(":")[:2]) for line in told.splitlines() if ": error:" in line]
+
+
+def test_a_strict_checker_accepts_a_users_tests(complaints: list[str]) -> None:
+    """Every argument and attribute has a type, and none is Any."""
+    assert [line for line in complaints if line.startswith("test_right")] == []
+
+
+def test_a_strict_checker_refuses_what_is_wrong(complaints: list[str]) -> None:
+    """A lock that is a number, seeds that are a text, an outcome that there is not."""
+    assert [line for line in complaints if line.startswith("test_wrong")] == [
+        "test_wrong.py:5", "test_wrong.py:7", "test_wrong.py:8",
+    ]  # fmt: skip
