@@ -27,6 +27,8 @@ from lockref.located_yaml import Places, at, parse, read_text
 from reports.checks.spec import CLAUSES
 
 VERSION: Final = 1
+NO_FAULT: Final = "no-fault"
+"""The last part of the word of a cause that needs no fault."""
 _NEEDED: Final = ("cause", "reason", "expires")
 _KEYS: Final = ("provider", "cause", "reason", "expires")
 
@@ -36,6 +38,8 @@ class Cause(Protocol):
 
     @property
     def cause(self) -> str: ...
+    @property
+    def is_shrunk(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,17 @@ class KnownFailure:
 
     def is_about(self, found: Cause, lock: Collection[str]) -> bool:
         """True if this failure of a lock with these names is meant."""
-        return self.is_of(lock) and _begins(found.cause, self.cause)
+        return self.is_of(lock) and (_begins(found.cause, self.cause) or self._is_larger(found))
+
+    def _is_larger(self, found: Cause) -> bool:
+        """True for this failure with more faults than it needs, because there was no time to shrink it.
+
+        Else a slow machine would be stopped by a failure that a fast one accepts.
+        """
+        own, other = self.cause.split(":"), found.cause.split(":")
+        if found.is_shrunk or len(own) != len(other) or own[:-1] != other[:-1]:
+            return False
+        return set(own[-1].split("+")) - {NO_FAULT} <= set(other[-1].split("+"))
 
     def may_be(self, begin: str) -> bool:
         """True if this failure may be meant by a word of which only the first parts are known."""

@@ -20,6 +20,7 @@ PLACE = "{}/known.yaml:3:5: S4:stale-token:stopped"
 @dataclass(frozen=True)
 class Found:
     cause: str
+    is_shrunk: bool = True
 
 
 STALE = Found("S4:stale-token:stopped")
@@ -57,6 +58,26 @@ def test_the_first_parts_of_a_cause_accept_all_that_begin_so(tmp_path: Path, cau
     assert set(found.accepted) == accepted
     assert entry.may_be("S4:stale-token") is (cause != "S4:stale")
     assert not entry.may_be("S3:two-clients")
+
+
+@pytest.mark.parametrize(
+    ("cause", "found", "is_accepted"),
+    [
+        ("S4:stale-token:stopped", "S4:stale-token:clock+stopped", True),
+        ("S4:stale-token:no-fault", "S4:stale-token:clock", True),
+        ("S4:stale-token:late", "S4:stale-token:clock+stopped", False),
+        ("S4:lost-update:stopped", "S4:stale-token:clock+stopped", False),
+        ("S4:stale-token:clock+late", "S4:stale-token:clock", False),
+    ],
+)
+def test_a_failure_that_was_not_shrunk_may_have_more_faults(
+    tmp_path: Path, cause: str, found: str, is_accepted: bool
+) -> None:
+    """A slow machine has less time to shrink, and must not be stopped by what a fast one accepts."""
+    entries = known(tmp_path, f"{{cause: '{cause}', reason: r, expires: 2027-03-31}}")
+    larger = accept(entries, [Found(found, is_shrunk=False)], lock={"any"}, today=TODAY, is_whole=True)
+    assert bool(larger.accepted) is is_accepted
+    assert not accept(entries, [Found(found)], lock={"any"}, today=TODAY, is_whole=True).accepted
 
 
 @pytest.mark.parametrize(("day", "is_accepted"), [(date(2027, 3, 31), True), (date(2027, 4, 1), False)])
