@@ -12,6 +12,7 @@ from lockref.cli.jobs.results import begin_run
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.strict_json import printable_json
+from lockref.words import counted
 from reports.account import summarised_results, write_run
 from reports.checks.measures.confidence import bound_95
 from reports.checks.spec import CLAUSES, SAFETY
@@ -39,6 +40,7 @@ from scenarios.gate.abilities import Abilities, ask
 from scenarios.gate.causes import Case, Cause, Examined, also_broken, causes_of, first_cause
 from scenarios.gate.demands import Ability
 from scenarios.gate.exploration import Exploration, Explored, explore
+from scenarios.gate.spending import SCOUTS
 from scenarios.runs import provenance
 
 if TYPE_CHECKING:
@@ -283,13 +285,26 @@ class _Gate:
         return ""
 
     def _unexplored(self) -> list[str]:
-        ran = [part.result.summary.runs for part in self._found.explored if part.result is not None]
-        most = max(ran, default=0)
-        return [
-            f"seeds beyond {most} of each scenario: at 95 %, what breaks in fewer than {100 * bound_95(most):.0f} % of "
-            f"the runs of a scenario may not have shown; `lockref sim SCENARIO --seeds 1..5000` goes on",
-            "real servers (`lockref bench`), and whatever your own scenarios would ask",
-        ]
+        runs = sorted(
+            part.result.summary.runs
+            for part in self._found.explored
+            if part.result is not None and part.scenario.seed is None
+        )
+        began = [number for number in runs if number]
+        found = []
+        if self._found.cut:
+            few = sum(number <= SCOUTS for number in began)
+            found.append(
+                f"{counted(len(runs) - len(began), 'scenario')} not begun, {counted(few, 'scenario')} with at most "
+                f"{SCOUTS} seeds: {self._found.cut}"
+            )
+        if began:
+            middle = began[(len(began) - 1) // 2]
+            found.append(
+                f"seeds beyond {began[0]} to {began[-1]} of each scenario: with {middle}, as half of them had at most, "
+                f"what breaks in fewer than {100 * bound_95(middle):.0f} % of the runs may not have shown (at 95 %)"
+            )
+        return [*found, "real servers (`lockref bench`), and whatever your own scenarios would ask"]
 
 
 def _outcome(results: Results, part: Explored) -> Outcome:
