@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lockref.claims import LEASE, LOSSES, NO_LEASE, ONE_TASK, RENEWS, TOKENS
 from lockref.durations import plain_duration
+from lockref.errors import LockrefError
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockContext, LockEvent, LockEventKind, LockProvider
@@ -209,11 +210,15 @@ def ask(spec: ProviderSpec, declared: Iterable[Ability] = (), denied: Iterable[A
     """Run the lock and say what it can do.
 
     declared: abilities that it is held to whatever is seen. denied: abilities that it is not held to, as long as they
-    are not seen: a lock that shows an ability in any run has it.
-    Errors: as `run_seeds`.
+    are not seen: a lock that shows an ability in any run has it. A lock that fails when it is asked is held to
+    everything; what is wrong with it the scenarios tell.
     """
-    held, crashed, cut_off = _run(spec, _HOLD), _run(spec, _CRASH), _run(spec, _CUT_OFF)
-    reentered, together = _run(spec, _REENTRY), _run(spec, _TASKS)
+    try:
+        held, crashed, cut_off = _run(spec, _HOLD), _run(spec, _CRASH), _run(spec, _CUT_OFF)
+        reentered, together = _run(spec, _REENTRY), _run(spec, _TASKS)
+    except LockrefError as error:
+        evidence = f"could not be asked: {error}"
+        return Abilities({each: Finding(ability=each, has=True, evidence=evidence) for each in Ability})
     seen = [
         *_of_holding(held),
         _lease(crashed),

@@ -125,6 +125,11 @@ def _so_far(part: Explored) -> SoFar:
     )
 
 
+def situation_counts(result: CampaignResult) -> dict[str, int]:
+    """Situation to how often it came about in the runs of a campaign."""
+    return {name: count for name, (_, count) in result.summary.reach.items()}
+
+
 def _may_go_on(part: Explored) -> bool:
     """True for a scenario whose seeds are not pinned, that ran, and that is about such a lock."""
     return part.scenario.seed is None and part.result is not None and not part.asked.not_applicable
@@ -134,8 +139,7 @@ def _settled(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities
     """The abilities after these runs; each scenario then asks what such a lock can keep, and no more."""
     for part in parts:
         if part.result is not None:
-            reached = {name: count for name, (_, count) in part.result.summary.reach.items()}
-            abilities = abilities.seen_later(reached, where=part.scenario.name)
+            abilities = abilities.seen_later(situation_counts(part.result), where=part.scenario.name)
     for part in parts:
         part.asked = asked_of(part.scenario, abilities.has)
         if part.result is not None:

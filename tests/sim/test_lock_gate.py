@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs import gating
+from lockref.cli.jobs import gating, simulation
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from reports.formats.gate_result import GateResult
-from scenarios.gate.abilities import ask
+from scenarios.gate.abilities import Abilities, ask
 from scenarios.gate.demands import Ability
 from tests.sim import tiny_locks
 
@@ -134,3 +135,41 @@ def test_the_document_is_the_account(capsys, monkeypatch, own_folder):
     """`--json` prints what gate.json holds."""
     _, found = gate(monkeypatch, own_folder, f"{TINY}TinyLock", "e01", more=("--json",))
     assert json.loads(capsys.readouterr().out) == found.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("command", ["gate", "sim --all"])
+def test_the_whole_catalogue_asks_by_one_set_of_rules(command, capsys, monkeypatch, own_folder):
+    """`sim --all` and `gate` agree on what does not apply to a simple lock, and on what holds."""
+    chosen = [path for path in gating.catalogue() if path.stem.split("-")[0] in ("e01", "e13", "u06", "e20")]
+    monkeypatch.setattr("lockref.cli.jobs.simulation.catalogue", lambda: chosen)
+    monkeypatch.setattr(gating, "catalogue", lambda: chosen)
+    code = run(["-q", *command.split(), "--provider", f"{TINY}TinyLock", "--seeds", "1..3", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    if command == "gate":
+        left_out = {each["name"] for each in told["scenarios"] if each["outcome"] == "not_applicable"}
+    else:
+        left_out = {each["scenario"] for each in told["skipped"]}
+    assert (code, left_out) == (0, {"e13-renewal-reply-lost", "u06-shared-provider"})
+
+
+def test_what_was_asked_too_little_is_taken_back(capsys, monkeypatch, own_folder):
+    """`sim --all` judges a scenario before a later one shows an ability: then the early verdict does not stand."""
+    chosen = [path for path in gating.catalogue() if path.stem.split("-")[0] in ("e13", "h06")]
+    monkeypatch.setattr("lockref.cli.jobs.simulation.catalogue", lambda: chosen)
+    known = simulation.ask
+    monkeypatch.setattr(simulation, "ask", lambda spec: without(known(spec), Ability.RENEWS))
+    assert run(["-q", "sim", "--all", "--provider", "hardened", "--seeds", "1..2"]) == 3
+    assert "2 scenarios, which asked less than this lock can do: e13-renewal-reply-lost, h06" in capsys.readouterr().out
+
+
+def without(found: Abilities, ability: Ability) -> Abilities:
+    """The same, as if the ability had not shown."""
+    return Abilities({**found.findings, ability: replace(found.findings[ability], has=False)})
+
+
+def test_a_lock_that_fails_when_it_is_asked_is_held_to_everything(monkeypatch, own_folder):
+    """What is wrong with it the scenarios tell, each for itself."""
+    code, found = gate(monkeypatch, own_folder, f"{TINY}Broken", "e01", "e13")
+    assert code == 2
+    assert {each.outcome for each in found.scenarios} == {"could_not_be_run"}
+    assert all(each.has and each.evidence.startswith("could not be asked") for each in found.abilities)

@@ -216,3 +216,13 @@ class WouldRenew(TinyLock):
     """Declares that it renews, and never does: what its renewals would have shown is missing."""
 
     claims = ("renews",)
+
+
+class Broken(TinyLock):
+    """It fails as soon as it is used."""
+
+    def try_lock(self) -> bool:
+        raise KeyError("never written")
+
+    def lock(self, timeout_s: float) -> bool:
+        raise KeyError("never written")

@@ -13,6 +13,7 @@ from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
 from reports.checks.spec import CLAUSES
+from reports.formats.exit_codes import INCONCLUSIVE, worst
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
 from scenarios.campaign import Campaign, default_processes, run_campaigns
@@ -22,6 +23,9 @@ from scenarios.definition.mixture import inapplicable
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.gate.abilities import ask
+from scenarios.gate.demands import asked_of
+from scenarios.gate.exploration import situation_counts
 from scenarios.runs import RunFolder, provenance, unfinished_runs
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from reports.formats.results import Results
     from scenarios.campaign import CampaignResult
     from scenarios.definition.schema import Scenario
+    from scenarios.gate.abilities import Abilities
+    from scenarios.gate.demands import Asked
 
 SEEDS = range(1, 201)
 DETERMINISM_EVERY = 10
@@ -82,7 +88,10 @@ def simulate(
     )
     with _folder(about, resume=resume, console=console) as folder:
         parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
-        misfits = _misfits(loaded, spec)
+        abilities = _abilities(console, spec) if take_all else None
+        asked = {} if abilities is None else {name: asked_of(each, abilities.has) for name, each in loaded.items()}
+        misfits = {name: each.not_applicable for name, each in asked.items() if not each.is_run}
+        misfits |= _misfits(loaded, spec)
         skipped = {loaded[name].name: reason for name, reason in misfits.items() if not is_own_file(name)}
         if not take_all:
             _say_skipped(console, skipped, spec)
@@ -118,13 +127,18 @@ def simulate(
         with closing(running) as finished:
             # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.
             for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
-                results = accounts.take(campaign, result, source=name, part=parts[name])
+                if abilities is not None:
+                    abilities = abilities.seen_later(situation_counts(result), where=campaign.scenario.name)
+                results = accounts.take(campaign, result, source=name, part=parts[name], asked=asked.get(name))
                 # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
                 if results is not None and (result.is_interrupted or interrupts.was_heard()):
                     folder.describe(verdict=results.verdict)
                     _say_interrupted(console, folder)
                     raise KeyboardInterrupt
         accounts.say_groups()
+        skipped |= accounts.not_applicable
+        if abilities is not None:
+            accounts.doubt(abilities, {name: (loaded[name], each) for name, each in asked.items()})
         if take_all:
             _say_skipped_by_catalogue(console, skipped, spec, is_each_told=show_skipped or console.verbose)
         code = accounts.conclude(folder, skipped)
@@ -134,7 +148,10 @@ def simulate(
 
 
 class _Accounts:
-    """The account of each campaign of one command, or the error that ended it. results, errors: those so far."""
+    """The account of each campaign of one command, or the error that ended it. results, errors: those so far.
+
+    not_applicable: scenarios that ran, broke nothing, and are about something that the lock does not do.
+    """
 
     def __init__(
         self,
@@ -154,13 +171,17 @@ class _Accounts:
         self._budget = budget
         self._is_verbose = is_verbose
         self._groups = FailureGroups()
+        self._is_doubted = False
+        self.not_applicable: dict[str, str] = {}
         self.results: list[Results] = []
         self.errors = dict(errors)
 
-    def take(self, campaign: Campaign, result: CampaignResult, *, source: str, part: RunFolder) -> Results | None:
+    def take(
+        self, campaign: Campaign, result: CampaignResult, *, source: str, part: RunFolder, asked: Asked | None = None
+    ) -> Results | None:
         """Say and keep what came of a campaign; None where an error ended it. source: how the user named the scenario.
 
-        part: the folder of its account.
+        part: the folder of its account. asked: what the scenario asks of such a lock; None for all that it says.
         """
         if result.error is not None:
             # A lock that fails in one scenario may still break its word in the next one.
@@ -168,6 +189,13 @@ class _Accounts:
             if self._are_several:
                 _say_error(self._console, result.scenario, result.error)
             return None
+        told = _notices(campaign, result)
+        if asked is not None:
+            result.ask(campaign.scenario, campaign.spec, without=asked.dropped)
+            if asked.note:
+                told.append(f"not asked of this lock: {asked.note}")
+            if asked.not_applicable and not result.summary.findings and not result.is_interrupted:
+                self.not_applicable[campaign.scenario.name] = asked.not_applicable
         store = FailureStore(
             campaign.scenario,
             campaign.spec,
@@ -177,13 +205,23 @@ class _Accounts:
             groups=self._groups,
             on_progress=self._console.progress,
         )
-        results = write_account(
-            result, part, about=self._about, allowed=self._allowed, failures=store, notices=_notices(campaign, result)
-        )
+        results = write_account(result, part, about=self._about, allowed=self._allowed, failures=store, notices=told)
         repeats = {} if self._is_verbose else self._groups.repeats(results.failures, blocks_max=BLOCKS_MAX)
-        say_results(self._console, results, repeats=repeats)
-        self.results.append(results)
+        if campaign.scenario.name not in self.not_applicable:
+            say_results(self._console, results, repeats=repeats)
+            self.results.append(results)
         return results
+
+    def doubt(self, abilities: Abilities, asked: Mapping[str, tuple[Scenario, Asked]]) -> None:
+        """Take back what was said of scenarios that asked too little: the lock showed later what it can do."""
+        late = [name for name, (scenario, each) in asked.items() if asked_of(scenario, abilities.has) != each]
+        if late:
+            self._is_doubted = True
+            self._console.say(
+                f"INCONCLUSIVE {counted(len(late), 'scenario')}, which asked less than this lock can do: "
+                f"{', '.join(late)}",
+                style="head",
+            )
 
     def say_groups(self) -> None:
         """Tell the failures of one kind that several scenarios have shown."""
@@ -192,7 +230,7 @@ class _Accounts:
 
     def conclude(self, folder: RunFolder, skipped: Mapping[str, str]) -> int:
         """End the command; its exit code. skipped: scenarios that do not apply to the lock, with the reason."""
-        return conclude(
+        code = conclude(
             self._console,
             folder,
             self.results,
@@ -201,6 +239,7 @@ class _Accounts:
             skipped=skipped,
             errors={name: str(error) for name, error in self.errors.items()},
         )
+        return worst((code, INCONCLUSIVE)) if self._is_doubted and INCONCLUSIVE not in self._allowed else code
 
 
 def _notices(campaign: Campaign, result: CampaignResult) -> list[str]:
@@ -225,6 +264,13 @@ def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
         return {name: load_scenario(name) for name in names}
     known = {path.stem: load_scenario(path.stem) for path in catalogue()}
     return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
+
+
+def _abilities(console: Console, spec: ProviderSpec) -> Abilities:
+    """The abilities of the lock, by which the whole catalogue asks what such a lock can keep."""
+    spec.require_virtual_time()
+    console.step(f"asking {printable(spec.name)} what it can do")
+    return ask(spec)
 
 
 def _misfits(loaded: Mapping[str, Scenario], spec: ProviderSpec) -> dict[str, str]:
