@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lockref.durations import duration, plain_duration
+from reports.checks.witness_rows import CUT_SHORT_WORD
 from reports.figures import style
 from reports.formats.results import ClientCount, Fairness, Quantiles, Results, Scatter
 from reports.formats.text import short
@@ -28,6 +29,8 @@ LABEL_MAX = 34
 NAME_HEIGHT_PIXELS = 15
 """As much as two names under each other need."""
 _MS = 1e6
+CUT_COLOUR = "#5f5f5f"
+"""The colour of calls that the end of the run cut short: neither granted nor denied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ _ANSWERS = {
     "precondition_failed": "denied",
     "ambiguous": "unknown",
     "rejected": "failed",
-    "cut_short": "cut short",
+    CUT_SHORT_WORD: "cut short by the end",
 }
 """What an outcome means to a caller who waits."""
 
@@ -210,8 +213,10 @@ def wait_quantiles(results: Results) -> Figure | None:
 
     def draw_on(axes: Axes) -> None:
         for place, row in enumerate(reversed(shown)):
+            # A call that the end of the run cut short was not denied: its client would have waited on.
+            is_cut = row.outcome == CUT_SHORT_WORD
             failed = row.outcome not in ("applied", "")
-            colour = style.SERIES[2] if failed else style.SERIES[0]
+            colour = CUT_COLOUR if is_cut else style.SERIES[2] if failed else style.SERIES[0]
             axes.plot([_floor(row.p50_ns), _floor(row.p99_ns)], [place, place], color=colour, linewidth=2.2)
             axes.plot([_floor(row.p50_ns)], [place], marker="o", color=colour, markersize=6)
             axes.plot([_floor(row.p99_ns)], [place], marker="|", color=colour, markersize=9, markeredgewidth=2)
@@ -225,7 +230,8 @@ def wait_quantiles(results: Results) -> Figure | None:
     return _finish(
         "latency-quantiles",
         "Calls and store requests",
-        "Exact quantiles over all samples. Denied, unknown and failed answers have rows of their own; none is dropped.",
+        "Exact quantiles over all samples. Denied, unknown and failed answers have rows of their own. So have calls "
+        "that the end of the run cut short, which are no denials. None is dropped.",
         f"Median, 99th percentile and maximum of {len(shown)} kinds of calls and requests; the table has the figures.",
         draw_on,
         table=_measure_table(rows),
@@ -345,7 +351,7 @@ def _scatter(rows: list[Scatter], *, name: str, title: str, caption: str, ylabel
     total = sum(row.total for row in rows)
     drawn = sum(len(points) for points in groups.values())
     style_of = dict(
-        zip(_ANSWERS.values(), zip((*style.SERIES, "#5f5f5f"), ("o", "s", "^", "x", "D"), strict=True), strict=True)
+        zip(_ANSWERS.values(), zip((*style.SERIES, CUT_COLOUR), ("o", "s", "^", "x", "D"), strict=True), strict=True)
     )
 
     def draw_on(axes: Axes) -> None:
@@ -428,8 +434,8 @@ def clients(results: Results) -> Figure | None:
     return _finish(
         "f9-clients",
         "Who got the lock",
-        "Grants per client, over all runs; a client that asked in vain has a bar of zero. Jain's index is 1 where all "
-        "clients of a run got the same, 1/n where one of n got everything.",
+        "Grants per client, over all runs; a client that was never granted the lock has a bar of zero. Jain's index is "
+        "1 where all clients of a run got the same, 1/n where one of n got everything.",
         f"Grants per client: from {rows[-1].granted:,} to {rows[0].granted:,} among {len(rows)} clients."
         + (f" {jain_text(jain)}." if jain is not None and jain.jain_p50 is not None else ""),
         draw_on,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.figures.plots import draw
+from reports.figures.plots import CUT_COLOUR, draw
 from reports.figures.timeline import description, timeline_svg, timeline_table
 from reports.formats.results import (
     AnswerCount,
@@ -37,7 +37,7 @@ from reports.formats.results import (
 )  # fmt: skip
 from reports.html import render
 from reports.html.markdown import markdown
-from reports.html.sections import build_section
+from reports.html.sections import build_section, shown_parts
 from reports.pipeline.timeline import build_timeline
 
 HOSTILE = "</script><script>alert(1)</script>\n\x1b[31m\u202e$\\frac{x}$ \"' & `x` | [a](b) <!--" + "A" * 10_000
@@ -258,6 +258,41 @@ def test_only_a_successor_before_the_promise_ends_marks_its_end(least_ms: int, s
     row.curve[0] = (0.0, least_ms * MS)
     (figure,) = draw(full().model_copy(update={"latency": [row], "scatters": [], "clients": []}))
     assert ("promise ends" in figure.svg) is says
+
+
+def test_the_picture_of_clients_shows_all_or_says_what_it_left_out() -> None:
+    """F9: sixty-four clients have sixty-four bars, the unserved among them; those left out are counted."""
+    many = [ClientCount(cell="c", client=f"n{place}", asked=9, granted=max(0, 60 - place)) for place in range(64)]
+    results = full().model_copy(update={"clients": many})
+    figure = next(figure for figure in draw(results) if figure.name == "f9-clients")
+    assert "all 64 clients" in figure.svg
+    assert (figure.notices, len(figure.table[1])) == ([], 64)
+    cut = next(each for each in draw(results.model_copy(update={"clients_left_out": 3})) if each.name == "f9-clients")
+    assert cut.notices == ["without 3 clients that got as often or less"]
+
+
+def test_a_wait_that_the_end_cut_short_is_no_denial() -> None:
+    """It has a row, a colour and a word of its own."""
+    rows = [quantiles("wait", outcome=outcome) for outcome in ("applied", "precondition_failed", "cut_short")]
+    results = full().model_copy(update={"latency": rows})
+    figure = next(figure for figure in draw(results) if figure.name == "latency-quantiles")
+    for text in ("wait · granted", "wait · denied", "wait · cut short by the end", CUT_COLOUR):
+        assert text in figure.svg, text
+
+
+def test_a_page_of_many_parts_draws_each_kind_of_failure_first() -> None:
+    """Twelve timelines and no more: one of each kind, then the first failures; figures of eight parts, the worst."""
+    first = full().failures[0]
+    parts = []
+    for number in range(20):
+        failures = [first.model_copy(update={"clause": "S4"}), first.model_copy(update={"clause": "S3"})]
+        late = [first.model_copy(update={"clause": "S1"})] if number == 19 else []
+        parts.append(full().model_copy(update={"failures": [*failures, *late]}))
+    shown = shown_parts(parts)
+    assert sum(len(part.timelines) for part in shown) == 12
+    assert shown[19].timelines == {2}
+    assert [part.are_figures_drawn for part in shown] == [True] * 8 + [False] * 12
+    assert shown_parts(parts[:1])[0].timelines == {0, 1}
 
 
 def test_capped_pictures_say_so() -> None:
