@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lockref.words import counted
 from reports.checks.spec import CLAUSES, COMMITS
 from reports.checks.summary import Finding
 from reports.explanation import commits, liveness, safety
@@ -76,6 +77,9 @@ def explain_run(
     notices = tell.departures()
     if facts.is_cut:
         notices.append(f"the run is long: the {len(facts.rows):,} events nearest to the failure were looked at")
+    rows, left_out = event_rows(tell)
+    if left_out:
+        notices.append(f"{counted(left_out, 'event')} of the table left out, farthest from the failure")
     message = str(finding.witness.get("text") or CLAUSES[finding.clause])
     return Explanation(
         id=subject.id,
@@ -87,7 +91,7 @@ def explain_run(
         message=plain(message),
         sentence=cause.sentence,
         paragraph=cause.paragraph,
-        events=event_rows(tell),
+        events=rows,
         diagram=diagram_of(tell),
         faults=tuple(plain(fault.text) for fault in faults),
         replay=subject.replay,

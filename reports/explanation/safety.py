@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from lockref.words import IF_ABSENT
 from reports.explanation.facts import Row
+from reports.explanation.scene import late_belief
 from reports.explanation.telling import Cause, Teller, entries, plain
 from reports.formats.text import short
 
@@ -89,25 +90,22 @@ def token_order(tell: Teller) -> Cause:
 def belief(tell: Teller) -> Cause:
     """S3: two clients believed at one instant."""
     facts, witness = tell.facts, tell.facts.witness
-    intervals = entries(witness, "intervals")
-    holder, intruder = (intervals[0], intervals[1]) if len(intervals) > 1 else ({}, intervals[0] if intervals else {})
+    late, fresh, is_belated = late_belief(facts)
     begin_ns, end_ns = _overlap(witness, facts.moment_ns)
-    one, other = tell.who(holder), tell.who(intruder)
-    nodes = [str(holder.get("node")), str(intruder.get("node"))]
-    since_ns, last_yes_ns = _instant(holder, begin_ns), _until(holder, end_ns)
+    one, other = tell.who(late), tell.who(fresh)
+    nodes = [str(late.get("node")), str(fresh.get("node"))]
+    since_ns = _instant(late, begin_ns)
+    last_yes_ns = end_ns if is_belated else _until(late, end_ns)
     grant, taken = facts.grant_of(nodes[0], since_ns), facts.grant_of(nodes[1], begin_ns)
-    is_belated = grant is not None and taken is not None and taken["ordinal"] < grant["ordinal"]
-    if is_belated:
-        # The client whose belief began later had its grant before: a pause kept its answer from it.
-        one, other, grant, taken = other, one, taken, grant
-        nodes.reverse()
-        since_ns, last_yes_ns = begin_ns, end_ns
+    # Who took the lock over may have given it back since, and a third client may have it.
+    lost_to = facts.successor(grant) if grant is not None else None
+    if lost_to is not None and taken is not None and lost_to["ordinal"] < taken["ordinal"]:
+        taken = lost_to
     until_ns = grant["valid_until_true_ns"] if grant is not None else None
     is_early = until_ns is not None and taken is not None and until_ns > taken["begin_hi_ns"]
     is_over = until_ns is not None and until_ns < last_yes_ns
-    pause = facts.pause_over(
-        nodes[0], min(since_ns, grant["begin_hi_ns"]) if grant is not None else since_ns, last_yes_ns
-    )
+    since_ns = min(since_ns, grant["begin_hi_ns"]) if grant is not None else since_ns
+    pause = facts.pause_over(nodes[0], since_ns, last_yes_ns)
     woke_ns = pause.end_ns if pause is not None else None
     said = "said yes" if is_belated else "still said yes"
     if woke_ns is not None and woke_ns <= last_yes_ns and (is_belated or woke_ns >= begin_ns):
@@ -155,6 +153,7 @@ def effect(tell: Teller) -> Cause:
     tenure = facts.tenures.get(int(wrong["request"])) if wrong.get("request") is not None else None
     since_ns = tenure.first_ns if tenure is not None else at_ns
     grant = facts.grant_of(node, since_ns)
+    since_ns = min(since_ns, grant["begin_hi_ns"]) if grant is not None else since_ns
     successor = facts.successor(grant) if grant is not None else None
     if successor is not None and successor["begin_hi_ns"] > at_ns:
         successor = None
@@ -162,7 +161,8 @@ def effect(tell: Teller) -> Cause:
     pause = facts.pause_over(node, since_ns, at_ns)
     woke_ns = pause.end_ns if pause is not None and pause.end_ns is not None and pause.end_ns <= at_ns else None
     is_late = kind in ("stale token", "stale grant")
-    heard_since_ns = woke_ns if woke_ns is not None else since_ns
+    begun_ns = tenure.first_ns if tenure is not None else at_ns
+    heard_since_ns = woke_ns if woke_ns is not None else begun_ns
     yes = [when for when, op in tenure.yes if op == "guard" and when <= at_ns] if tenure is not None else []
     left_ns = max(yes, default=at_ns)
     is_deaf = is_late and not facts.looked(node, begin_ns=heard_since_ns, end_ns=left_ns)

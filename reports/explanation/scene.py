@@ -5,13 +5,31 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lockref.words import OPERATOR
-from reports.explanation.facts import Exchange, RunFacts, Strike, natural
+from reports.explanation.facts import Exchange, Row, RunFacts, Strike, natural
 from reports.explanation.telling import entries
 
 LENGTHS: Final = frozenset({"size_ns", "bound_ns", "origin_ns", "off_ns", "promised_ns"})
 """Keys of a witness that end in `_ns` and are lengths, no instants."""
+STRUCK_MAX: Final = 2
+"""Clients that faults struck are drawn, though the witness does not name them, where they are no more than this."""
 _ROWS: Final = ("intervals", "calls", "effects", "writes", "requests", "entries")
 _MARGIN: Final = 0.04
+
+
+def late_belief(facts: RunFacts) -> tuple[Row, Row, bool]:
+    """The late one of two clients that believed at once (S3), the other one, and whether the late one came last.
+
+    The late one has the older grant. Mostly its belief began first; where a pause kept the answer from it, last.
+    """
+    intervals = entries(facts.witness, "intervals")
+    if len(intervals) < 2:
+        return {}, next(iter(intervals), {}), False
+    holder, intruder = intervals[0], intervals[1]
+    mine = facts.grant_of(str(holder.get("node")), int(holder["interval_ns"][0]))
+    taken = facts.grant_of(str(intruder.get("node")), int(intruder["interval_ns"][0]))
+    if mine is not None and taken is not None and taken["ordinal"] < mine["ordinal"]:
+        return intruder, holder, True
+    return holder, intruder, False
 
 
 class Scene:
@@ -32,7 +50,14 @@ class Scene:
             named.add(str(stands.get("node")))
         if witness.get("node"):
             named.add(str(witness["node"]))
-        named |= {strike.node for strike in self.strikes if strike.node in self.facts.nodes}
+        struck = {strike.node for strike in self.strikes if strike.node in self.facts.nodes}
+        # A plan that was not shrunk strikes many that have no part in the failure.
+        named |= struck if len(struck) <= STRUCK_MAX else set()
+        for node in sorted(named):
+            grant = self.facts.grant_of(node, self.facts.moment_ns)
+            successor = self.facts.successor(grant) if grant is not None else None
+            if successor is not None and successor["begin_hi_ns"] <= self.facts.moment_ns:
+                named.add(str(successor["node"]))
         return named - {OPERATOR}
 
     @property
@@ -76,9 +101,10 @@ class Scene:
             requests.add(int(writes[-1]["request"]) if writes[-1].get("request") is not None else -1)
         if clause == "S1" and (asked := entries(witness, "requests")):
             requests.add(int(asked[-1]["request"]) if asked[-1].get("request") is not None else -1)
-        if clause == "S3" and (intervals := entries(witness, "intervals")):
-            last = intervals[0].get("seq")
-            seqs |= {last[1]} if isinstance(last, list) and len(last) == 2 else set()
+        if clause == "S3":
+            late, _, came_last = late_belief(self.facts)
+            edges = late.get("seq")
+            seqs |= {edges[0 if came_last else 1]} if isinstance(edges, list) and len(edges) == 2 else set()
         if clause in ("S7", "L5", "L6"):
             seqs |= {
                 call["returned_seq"] for call in entries(witness, "calls") if isinstance(call.get("returned_seq"), int)

@@ -38,18 +38,19 @@ class Step:
         return self.kind == "fault"
 
 
-def event_rows(tell: Teller) -> tuple[EventRow, ...]:
-    """The rows of the table, in the order of time."""
+def event_rows(tell: Teller) -> tuple[tuple[EventRow, ...], int]:
+    """The rows of the table, in the order of time, and how many were left out."""
     facts, scene = tell.facts, Scene(tell.facts)
     rows = _folded(sorted(steps_of(tell, scene), key=lambda step: (step.at_ns, step.seq)), tell)
-    if len(rows) > ROWS_MAX:
+    left_out = max(0, len(rows) - ROWS_MAX)
+    if left_out:
         far = sorted(
             rows,
             key=lambda row: (not (row.is_guilty or row.is_fault), abs(row.at_ns - facts.since_zero(facts.moment_ns))),
         )
         kept = set(map(id, far[:ROWS_MAX]))
         rows = [row for row in rows if id(row) in kept]
-    return tuple(rows)
+    return tuple(rows), left_out
 
 
 def _folded(steps: list[Step], tell: Teller) -> list[EventRow]:

@@ -250,3 +250,20 @@ def test_a_request_of_the_wire_has_no_calls() -> None:
     history.believes(held, S + 1, 2 * S)
     told = explained(history, "S4")
     assert told.sentence == "n2 wrote at 30.000 s, and no record of its own was ever in force"
+
+
+def test_a_third_client_that_has_the_lock_meanwhile_did_not_take_it_over() -> None:
+    """S3: who took over is told, and the overlap is with the one that has it by then; the late yes is marked."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S // 2, returned=13 * S, valid_for=10 * S)
+    history.fault("n1", S, "pause", "begin")
+    other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
+    history.released(other, call=12 * S, applied=12 * S + 1)
+    third = history.granted("n3", call=12 * S, applied=12 * S + 5, returned=12 * S + 6, valid_for=10 * S)
+    history.fault("n1", 13 * S, "pause", "end")
+    history.believes(third, 12 * S + 6, 14 * S)
+    history.believes(one, 13 * S, 13 * S + 5)
+    told = explained(history, "S3", [PAUSE])
+    assert "; n2 took over at 11.500 s; n1 woke" in told.sentence
+    assert "while n3 did, too" in told.paragraph
+    assert [row.node for row in told.events if row.is_guilty] == ["n1"]
