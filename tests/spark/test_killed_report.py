@@ -37,7 +37,7 @@ def test_a_killed_report_leaves_nothing_that_looks_finished(tmp_path: Path) -> N
     )
     folder = tmp_path / "run"
     write_history(folder, outcome.events, outcome.runs)
-    command = [sys.executable, "-m", "lockref", "report", str(folder)]
+    command = [sys.executable, "-m", "lockref", "report", str(folder), "--spark"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as report:
         while not (folder / "analysis" / "tables").exists():
             assert report.poll() is None
@@ -111,7 +111,7 @@ def test_a_second_signal_ends_a_report_that_does_not_answer_the_first(tmp_path: 
 
 
 def command_of(place: Path) -> list[str]:
-    return [sys.executable, "-m", "lockref", "report", str(place / "run")]
+    return [sys.executable, "-m", "lockref", "report", str(place / "run"), "--spark"]
 
 
 def started_report(place: Path) -> subprocess.Popen[str]:
@@ -144,7 +144,7 @@ def test_a_killed_bench_has_a_report(tmp_path: Path) -> None:
         folder=folder,
     )
     (folder / "run.json").write_text('{"status": "killed"}')
-    command = [sys.executable, "-m", "lockref", "report", str(folder)]
+    command = [sys.executable, "-m", "lockref", "report", str(folder), "--spark"]
     done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "was killed" in (folder / "report.html").read_text(encoding="utf-8")
