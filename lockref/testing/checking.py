@@ -150,12 +150,13 @@ def _lines(results: Results, outcome: Ending, notices: Sequence[str], spec: Prov
         yield from (f"{told.clause}: {told.sentence}", "", about, "", heading(told), "")
         yield from textwrap.wrap(told.paragraph, WIDTH)
         yield from ("", *event_lines(told), "")
-        yield from (f"  {label:<10}{text}" for label, text in first.notes if label == "from seed")
-        yield f"  replay    {told.replay}"
     for failure in others[:OTHERS_MAX]:
         yield f"  also      {failure.clause}: {readable(failure.message)}   {failure.replay}"
     if len(others) > OTHERS_MAX:
-        yield f"  and {counted(len(others) - OTHERS_MAX, 'more distinct failure')} in {FAILURES}"
+        yield f"  also      {counted(len(others) - OTHERS_MAX, 'more distinct failure')} in {FAILURES}"
+    if told is not None:
+        yield from (f"  {label:<10}{text}" for label, text in first.notes if label == "from seed")
+        yield f"  replay    {told.replay}"
 
 
 def _explained(failure: Failure, spec: ProviderSpec) -> Explanation | None:

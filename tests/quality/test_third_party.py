@@ -153,6 +153,7 @@ def loaded_by(statement: str) -> set[str]:
     "statement",
     [
         "from lockref import open_lock",
+        "from lockref.testing import LocalStore, open_lock; open_lock('memory:alone')",
         "from lockref import StorageLock, StorageLockConfig, open_store; open_store('memory:', request_timeout_ns=1)",
         "from lockref.dynamodb.lease import DynamoLock",
         "from lockref.helix.lock import HelixLock",

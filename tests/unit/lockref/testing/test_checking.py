@@ -8,6 +8,7 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.errors import ConfigError
+from lockref.foreign_modules import module_from_file
 from lockref.storage.hudi.lock_manager import HudiLock
 from lockref.testing import check_lock
 from lockref.testing.checking import reference_of
@@ -77,6 +78,17 @@ def test_a_class_is_named_so_that_a_replay_finds_it() -> None:
     assert reference_of(HudiLock) == "lockref.storage.hudi.lock_manager:HudiLock"
     result = check_lock(HudiLock, "e01", [1])
     assert result.provider == "lockref.storage.hudi.lock_manager:HudiLock"
+
+
+def test_a_failure_of_a_class_is_replayed_from_its_file(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The stored failure names the file by its path from here, so the replay loads it again."""
+    path = own_folder / "variants.py"
+    path.write_text((ROOT / "docs" / "examples" / "variants.py").read_text())
+    result = check_lock(module_from_file(path).Boastful, "e06", range(1, 6))
+    assert (result.outcome, result.provider) == ("violated", "variants.py:Boastful")
+    assert result.text.splitlines()[-1] == f"  replay    lockref replay {result.failures[0]}"
+    assert run(["replay", result.failures[0]]) == 1
+    assert "FAILED, same trace" in capsys.readouterr().out
 
 
 def test_a_class_that_no_replay_could_find_is_refused() -> None:
