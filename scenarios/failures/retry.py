@@ -8,7 +8,6 @@ what was different.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from reports.checks.verdicts import decide
 from scenarios.failures.failure_store import load_failed
 from scenarios.injection.feasible import possible
 from scenarios.worlds.contention import Contention, contend_on
+from scenarios.worlds.judged_result import Steps
 from sim.explore.replay import Failure
 from sim.faults.plan import FaultPlan
 
@@ -55,7 +55,7 @@ def retry_failure(
     provider: str | None = None,
     may_import: bool = False,
     folder: Path,
-    progress: Callable[[str], None],
+    progress: Steps,
 ) -> RetryOutcome:
     """Carry the plan of the stored failure out on `backend`, the name of a server or the URI of a store.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from scenarios.wire.processes.programs import find_program, read_templates
 from scenarios.wire.protection import Protection
 from scenarios.wire.settings import WireSettings
 from scenarios.wire.upstream import upstream
-from scenarios.worlds.judged_result import JudgedResult
+from scenarios.worlds.judged_result import JudgedResult, Steps, tell_nobody
 
 _REACH_NS: Final = 5 * NS_PER_S
 
@@ -55,9 +55,7 @@ class WireOutcome(JudgedResult):
         return {"backend": self.server, "backend_version": self.version, "faults": dict(self.fired)}
 
 
-def run_wire(
-    backend: str, settings: WireSettings, *, folder: Path, progress: Callable[[str], None] = lambda _text: None
-) -> WireOutcome:
+def run_wire(backend: str, settings: WireSettings, *, folder: Path, progress: Steps = tell_nobody) -> WireOutcome:
     """Run the program against `backend`, the name of a server or the URI of a store, and judge what passed.
 
     folder: where the run records.
@@ -80,7 +78,10 @@ def run_wire(
         address = parse_store_uri(running.uri)
         require_reachable(plan, address, server=running.server)
         run = LiveRun(settings, names, argv, templates, plan, address, folder, server=running.server)
-        progress(f"{settings.clients} x {Path(argv[0]).name}, at most {settings.lasting_ns / NS_PER_S:g} s on {server}")
+        progress(
+            f"{settings.clients} x {Path(argv[0]).name}, at most {settings.lasting_ns / NS_PER_S:g} s on {server}",
+            lasting_ns=settings.lasting_ns,
+        )
         stack.enter_context(closing(run))
         run.contend()
         events, runs = run.history()
@@ -101,9 +102,7 @@ def run_wire(
     )
 
 
-def _resolved(
-    backend: str, stack: ExitStack, notices: list[str], progress: Callable[[str], None]
-) -> tuple[RunningBackend, str, str]:
+def _resolved(backend: str, stack: ExitStack, notices: list[str], progress: Steps) -> tuple[RunningBackend, str, str]:
     """The server, its name and its version. A server that ignores conditions is used as well, with a notice."""
     if is_started_here(backend):
         progress(f"starting {backend} (the first start on a machine installs it)")

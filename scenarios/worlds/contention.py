@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.injection.feasible import possible
 from scenarios.workloads import DELTA_LOG
-from scenarios.worlds.judged_result import JudgedResult
+from scenarios.worlds.judged_result import JudgedResult, Steps
 from scenarios.worlds.log_server import log_places
 from scenarios.worlds.real import RealOutcome, require_counts, require_feasible, run_real
 from sim.faults.plan import FaultPlan
@@ -94,7 +94,7 @@ def contend_on(
     via: str = "native",
     admission: Admission = MEASURED,
     folder: Path,
-    progress: Callable[[str], None],
+    progress: Steps,
 ) -> Contention:
     """Contend for a lock on `backend`, the name of a server or the URI of a store, and judge the history.
 
@@ -123,7 +123,8 @@ def contend_on(
     with resolve_backend(backend, via=via, stands_on=spec.stands_on, admission=admission) as running:
         progress(
             f"{counted(clients, 'contender')}, {processes} process{'es' if processes > 1 else ''}, "
-            f"{duration_ns / 1e9:g} s on {running.name} {running.version}".rstrip()
+            f"{duration_ns / 1e9:g} s on {running.name} {running.version}".rstrip(),
+            lasting_ns=duration_ns,
         )
         outcome = run_real(
             scenario,

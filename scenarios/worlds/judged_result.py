@@ -10,12 +10,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
 from lockref.errors import LockrefError
 from lockref.history import history_digest
 from reports.checks.summary import Summary
+
+
+class Steps(Protocol):
+    """A function that is told which step of a job begins, and for how many nanoseconds; 0 where nobody knows."""
+
+    def __call__(self, text: str, /, *, lasting_ns: int = 0) -> None: ...
+
+
+def tell_nobody(text: str, /, *, lasting_ns: int = 0) -> None:
+    """The `Steps` of a job that nobody waits for."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from scenarios.injection.real_time import RealStore
 from scenarios.injection.routes import through
 from scenarios.injection.session import Injection
 from scenarios.run import run_real, run_simulated
+from scenarios.worlds.judged_result import tell_nobody
 from sim.explore.replay import Failure, ProviderUsed
 from sim.faults.answers import AMBIGUOUS_STATUSES, Error, GhostWrite, HiddenRetry, Throttle
 from sim.faults.clocks import Step
@@ -393,7 +394,7 @@ def test_a_simulated_failure_is_found_again_on_a_real_server(address, tmp_path):
     events, runs = to_table([outcome.recorder], [1]), runs_table([outcome.run_row])
     finding = next(each for each in Summary.of(judge(events, runs), events, runs).findings if each.clause == "S7")
     stored = FailureStore(scenario, spec, folder=tmp_path).keep(finding, outcome)
-    tried = retry_failure(tmp_path / f"{stored.id}.json", address, folder=tmp_path / "run", progress=lambda _text: None)
+    tried = retry_failure(tmp_path / f"{stored.id}.json", address, folder=tmp_path / "run", progress=tell_nobody)
     assert (tried.is_reproduced, tried.is_complete, tried.reasons) == (True, True, ())
     assert tried.broken == ("S7",)
 
@@ -413,7 +414,7 @@ def test_a_failure_of_which_nothing_can_be_carried_out_is_refused(tmp_path):
         digest=outcome.digest,
     ).save(path)
     with pytest.raises(ConfigError, match=r"nothing of its plan.*clocks of a machine"):
-        retry_failure(path, "s3://b?endpoint=http://127.0.0.1:9", folder=tmp_path, progress=lambda _text: None)
+        retry_failure(path, "s3://b?endpoint=http://127.0.0.1:9", folder=tmp_path, progress=tell_nobody)
 
 
 @pytest.mark.long

@@ -28,6 +28,7 @@ from hatch_build import relocated
 from lockref.cli.commands import COMMANDS
 from lockref.cli.main import cli
 from lockref.extras import EXTRAS
+from scenarios.backends import start_backend
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -448,6 +449,24 @@ def commands_of_a_wheel(binaries: Path, folder: Path, lines: Iterable[tuple[str,
         elif "--json" in line:
             json.loads(done.stdout)
     return wrong
+
+
+@BUILT_ONCE
+@pytest.mark.realbackend
+def test_one_sdk_alone_carries_a_lock(built, tmp_path):
+    """`lockref[s3]` has neither the laboratory nor another SDK, and locks in a bucket with a fencing token."""
+    binaries = environment_of(tmp_path / "s3", built.wheel, "s3")
+    program = (
+        "import sys; from lockref import open_lock\n"
+        "lock = open_lock({'hoodie.base.path': 's3a://lockref/alone'}, endpoint=sys.argv[1])\n"
+        "with lock: print(lock.holds(), lock.fencing_token)\n"
+        "lock.close()\n"
+        "print({'click', 'pydantic', 'numpy', 'lockref.sim', 'lockref.scenarios'} & {*sys.modules})\n"
+    )
+    with start_backend("ministack") as running:
+        (endpoint,) = re.findall(r"http://[^&]+", running.uri)
+        done = run_installed(binaries, tmp_path, "python", "-c", program, endpoint)
+    assert done.stdout.splitlines() == ["True 1", "set()"], done.stderr
 
 
 @BUILT_ONCE

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TextIO
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
     from scenarios.campaign import CampaignResult
 
+COUNTED_NS = 2_000_000_000
+"""A step of this length or more has its rest told."""
+
+TICK_S = 1.0
 _STYLES = {"bad": {"fg": "red", "bold": True}, "good": {"fg": "green"}, "dim": {"dim": True}, "head": {"bold": True}}
 
 
@@ -63,6 +68,7 @@ class Console:
         self._color = wanted or (color == "auto" and "FORCE_COLOR" in os.environ)
         self._line_open = False
         self._last_progress = 0.0
+        self._countdown: _Countdown | None = None
 
     def say(self, text: str = "", *, style: str = "") -> None:
         """One paragraph of prose; `outgoing` filters it."""
@@ -110,9 +116,21 @@ class Console:
         else:
             _echo(text, sys.stderr)
 
-    def step(self, text: str) -> None:
-        """Name the step that begins now, in a job of several steps."""
+    def step(self, text: str, *, lasting_ns: int = 0) -> None:
+        """Name the step that begins now, in a job of several steps.
+
+        lasting_ns: how long it will take, in nanoseconds, where that is known. Of a step of two seconds or more the
+        rest is told from then on, until something else is said.
+        """
+        self._end_countdown()
         self.progress(text, force=True)
+        if lasting_ns >= COUNTED_NS and not self.quiet:
+            self._countdown = _Countdown(self.progress, text, lasting_ns)
+
+    def _end_countdown(self) -> None:
+        if self._countdown is not None:
+            self._countdown.end()
+            self._countdown = None
 
     @property
     def is_live(self) -> bool:
@@ -125,9 +143,34 @@ class Console:
         _echo(printable_json(json.dumps(content, indent=2)), sys.stdout)
 
     def _end_line(self) -> None:
+        self._end_countdown()
         if self._line_open:
             _echo("\r\x1b[K", sys.stderr, nl=False)
             self._line_open = False
+
+
+class _Countdown:
+    """The rest of a step, told again and again by a thread of its own: the step keeps its caller busy."""
+
+    def __init__(self, show: Callable[[str], None], text: str, lasting_ns: int) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tell, args=(show, text, lasting_ns), daemon=True, name="countdown")
+        self._thread.start()
+
+    def _tell(self, show: Callable[[str], None], text: str, lasting_ns: int) -> None:
+        end_ns = time.monotonic_ns() + lasting_ns
+        while not self._over.wait(TICK_S):
+            show(f"{text}, {rest_in_words(end_ns - time.monotonic_ns())}")
+
+    def end(self) -> None:
+        """Tell nothing more. Idempotent."""
+        self._over.set()
+        self._thread.join()
+
+
+def rest_in_words(left_ns: int) -> str:
+    """`about 12 s left`, or that a step takes longer than was planned."""
+    return f"about {-(-left_ns // 1_000_000_000):,} s left" if left_ns > 0 else "about to end"
 
 
 def seed_progress(console: Console, *, seeds: int = 0) -> Callable[[CampaignResult], None]:
@@ -148,7 +191,7 @@ def seed_progress(console: Console, *, seeds: int = 0) -> Callable[[CampaignResu
         resumed[id(result)] = result.resumed
         rate = sum(run.values()) / max(time.monotonic() - began, 1e-9)
         to_go = seeds - sum(run.values()) - sum(resumed.values())
-        left = f", about {to_go / rate:,.0f} s left" if rate and to_go > 0 else ""
+        left = f", {rest_in_words(round(to_go / rate * 1e9))}" if rate and to_go > 0 else ""
         console.progress(
             f"{result.scenario}: {summary.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
             f"{counted(len(summary.findings), 'distinct failure')}{left}"

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
+from lockref.cli.jobs.console import rest_in_words
 from lockref.errors import BackendUnavailable, ConfigError
+from lockref.runtime import ThreadRuntime
 from reports.formats.exit_codes import worst
 from scenarios.backends import is_started_here, require_objects, start_backend
 from scenarios.probe import gate
@@ -92,7 +94,13 @@ def probe_and_tell(
             console.step(f"starting {store} (the first start on a machine installs it)")
             running = stack.enter_context(start_backend(store))
             uri, name = running.uri, f"{running.name} {running.version}"
-        done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node, progress=console.progress)
+        clock = ThreadRuntime()
+        end_ns = clock.monotonic_ns() + for_ns
+
+        def tell(step: str) -> None:
+            console.progress(f"{step}; at most {rest_in_words(end_ns - clock.monotonic_ns()).removeprefix('about ')}")
+
+        done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node, progress=tell)
     # The form of a fingerprint is checked by pydantic, which would delay the first request.
     from reports.formats import fingerprint as told
     from scenarios.probe.fingerprint import fingerprint_of

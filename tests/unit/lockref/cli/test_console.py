@@ -1,0 +1,49 @@
+"""The progress of a long job: what is left of it is told while it keeps the command busy."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from lockref.cli.jobs import console as module
+from lockref.cli.jobs.console import Console, rest_in_words
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("left_ns", "words"),
+    [(12 * S, "about 12 s left"), (S // 2, "about 1 s left"), (0, "about to end"), (-S, "about to end")],
+)
+def test_the_rest_is_told_in_whole_seconds(left_ns: int, words: str) -> None:
+    """Rounded up: what has not ended never has 0 s left."""
+    assert rest_in_words(left_ns) == words
+
+
+def test_the_rest_of_a_step_is_told_until_something_else_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test waits for the second line of the step, says something, and finds the thread gone."""
+    heard: list[str] = []
+    repeated = threading.Event()
+
+    def progress(_self: Console, text: str, *, force: bool = False) -> None:
+        heard.append(text)
+        if len(heard) > 1:
+            repeated.set()
+
+    monkeypatch.setattr(module, "TICK_S", 0.001)
+    monkeypatch.setattr(Console, "progress", progress)
+    console = Console()
+    console.step("contending", lasting_ns=3600 * S)
+    assert repeated.wait(60)
+    console.say("HELD")
+    assert [thread for thread in threading.enumerate() if thread.name == "countdown"] == []
+    assert heard[0] == "contending"
+    assert heard[1].startswith("contending, about 3,")
+
+
+@pytest.mark.parametrize(("options", "lasting_ns"), [({}, S), ({}, 0), ({"quiet": True}, 3600 * S)])
+def test_short_steps_and_quiet_commands_have_no_countdown(options: dict[str, object], lasting_ns: int) -> None:
+    """Nobody waits two seconds for them, or asked to hear nothing."""
+    Console(options).step("probing", lasting_ns=lasting_ns)
+    assert [thread for thread in threading.enumerate() if thread.name == "countdown"] == []
