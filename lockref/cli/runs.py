@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from lockref.cli.options import AS_JSON, NEW_FILE
+from lockref.cli.options import AS_JSON, NEW_FILE, Group
 
 RUN = click.argument("run", default="latest", metavar="[RUN]")
 
 
-@click.group(name="runs")
+@click.group(cls=Group, name="runs")
 def command() -> None:
     """List, show, open and export the runs that this folder keeps.
 
