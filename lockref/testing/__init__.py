@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from lockref import rooms
+
 if TYPE_CHECKING:
     from lockref.opening import open_lock
     from lockref.testing.checking import LockResult, check_lock
@@ -33,6 +35,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'lockref.testing' has no attribute {name!r}")
     from lockref.extras import told
 
+    # Before the laboratory loads: a project beside a checkout may have a `sim` of its own.
+    rooms.pin()
     with told(f"lockref.testing.{name} needs", extra="lab"):
         return getattr(importlib.import_module(home), name)
 
