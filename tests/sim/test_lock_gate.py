@@ -12,6 +12,8 @@ from lockref.cli.jobs import gating, simulation
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from reports.formats.gate_result import GateResult
+from scenarios.campaign import run_campaign
+from scenarios.definition.load import load_scenario
 from scenarios.gate.abilities import Abilities, ask
 from scenarios.gate.demands import Ability
 from tests.sim import tiny_locks
@@ -173,3 +175,12 @@ def test_a_lock_that_fails_when_it_is_asked_is_held_to_everything(monkeypatch, o
     assert code == 2
     assert {each.outcome for each in found.scenarios} == {"could_not_be_run"}
     assert all(each.has and each.evidence.startswith("could not be asked") for each in found.abilities)
+
+
+def test_an_own_record_that_is_taken_again_within_a_call_is_no_renewal():
+    """A07: a lock that never heard of its own write writes over it at its next look. That renews nothing."""
+    reach = run_campaign(load_scenario("a07"), load_provider(f"{TINY}TinyLock"), range(1, 5), keep_runs=0).summary.reach
+    assert reach["lost_reply_acquire"][1] > 0
+    assert reach["renewal"] == (0, 0)
+    reach = run_campaign(load_scenario("h06"), load_provider("hardened"), range(1, 3), keep_runs=0).summary.reach
+    assert reach["renewal"][0] == 2
