@@ -199,10 +199,10 @@ def orphan(tell: Teller) -> Cause:
     call = next(iter(entries(witness, "calls")), {})
     begin_ns, end_ns = witness["interval_ns"]
     returned_ns = int(witness["returned_ns"])
-    outcome = str(call.get("outcome") or "an error").replace("_", " ")
+    outcome = "without a certain answer" if call.get("outcome") == "unknown" else "in an error"
     landed = f"its write took effect at {tell.at(begin_ns)}"
     stood = f"the grant stood until {tell.at(end_ns)}" if end_ns < 2**60 else "the grant stood to the end of the run"
-    told = f"the acquire of {who} ended at {tell.at(returned_ns)} as {outcome}, and left a grant behind"
+    told = f"the acquire of {who} ended at {tell.at(returned_ns)} {outcome}, and left a grant behind"
     return Cause(
         parts=((1, tell.brief_fault(returned_ns, [node])), (0, told), (1, stood)),
         sentences=(

@@ -245,13 +245,22 @@ def _tampered(scene: Scene) -> list[Step]:
 
 
 def _waited(tell: Teller) -> list[Step]:
-    """The end of the time that a clause gives a waiter; nothing for clauses that are not about waiting."""
+    """The end of the time that a clause gives, where something did not happen in it."""
     finding = tell.facts.finding
     call = next(iter(entries(finding.witness, "calls")), {})
     node = str(finding.witness.get("node") or call.get("node"))
-    if finding.clause not in ("L1", "L2", "L3", "F1", "F2") or finding.at_ns is None:
+    what = _LATE.get(finding.kind, "")
+    if not what or finding.at_ns is None:
         return []
-    return [Step(kind="late", at_ns=finding.at_ns, seq=-1, node=node, what="still waits", is_guilty=True)]
+    return [Step(kind="late", at_ns=finding.at_ns, seq=-1, node=node, what=what, is_guilty=True)]
+
+
+_LATE: Final = {
+    **dict.fromkeys(("waited too long", "bypassed", "starved"), "still waits"),
+    **dict.fromkeys(("call took too long", "call never returned"), "its call has taken longer than it may"),
+    "loss not reported": "has not been told of its loss",
+}
+"""By kind of failure, what has not happened when the time of a clause is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
