@@ -147,7 +147,6 @@ def test_a_function_is_run_for_each_scenario_that_holds(project: Project) -> Non
     project.write("quiet.yaml", QUIET)
     code, told = project.pytest("-q", "-rA")
     assert code == 1
-    ended = dict(re.findall(r"^(PASSED|FAILED|ERROR) test_mine\.py::(?:TestMethods::)?(\w+)", told, re.MULTILINE))
     names = re.findall(r"^(PASSED|FAILED|ERROR) test_mine\.py::(?:TestMethods::)?(\w+)", told, re.MULTILINE)
     assert sorted((name, how) for how, name in names) == [
         ("test_asks_more", "FAILED"),
@@ -156,7 +155,6 @@ def test_a_function_is_run_for_each_scenario_that_holds(project: Project) -> Non
         ("test_never_happened", "ERROR"),
         ("test_without_a_result", "PASSED"),
     ]
-    assert ended
     assert "AssertionError: mine" in told
     assert "not reached" not in told
     assert "never happened: takeover_after_expiry" in told
@@ -183,23 +181,28 @@ def test_a_scenario_file_is_a_test(project: Project) -> None:
     assert "yaml_files.py" not in told
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (CLASS.replace("e01", "e0l"), "there is no scenario 'e0l'"),
-        (CLASS.replace("e01", "nothing*"), "no scenario of the catalogue and no file is named like 'nothing*'"),
-        (CLASS.replace('    provider = "hudi"\n', ""), "TestHudi names no lock: set `provider`"),
-        ("def test_mine(lock_result): pass\n", "`lock_result` is for classes that derive from LockConformance"),
-    ],
-)
-def test_a_wrong_name_is_told_in_one_line(project: Project, text: str, message: str) -> None:
+WRONG_NAMES = {
+    "test_misspelt.py": (CLASS.replace("e01", "e0l"), "there is no scenario 'e0l'"),
+    "test_pattern.py": (CLASS.replace("e01", "x*"), "no scenario of the catalogue and no file is named like 'x*'"),
+    "test_no_lock.py": (CLASS.replace('    provider = "hudi"\n', ""), "TestHudi names no lock: set `provider`"),
+    "test_alone.py": (
+        "def test_mine(lock_result): pass\n",
+        "`lock_result` is for classes that derive from LockConformance",
+    ),
+}
+"""File to its tests, and to what is told of them."""
+
+
+def test_a_wrong_name_is_told_in_one_line(project: Project) -> None:
     """At collection, before anything runs, and without a traceback."""
-    project.write("test_mine.py", text)
+    for name, (text, _) in WRONG_NAMES.items():
+        project.write(name, text)
     code, told = project.pytest("-q")
     assert code == 2
-    (line,) = [line for line in told.splitlines() if message in line]
-    assert line.startswith("test_mine.py::")
-    assert ".py:" not in told.replace("test_mine.py::", "")
+    for name, (_, message) in WRONG_NAMES.items():
+        (line,) = [line for line in told.splitlines() if message in line]
+        assert line.startswith(f"{name}::")
+    assert re.findall(r"\.py:\d+", told) == []
 
 
 def test_a_lock_that_does_not_load_is_an_error(project: Project) -> None:
