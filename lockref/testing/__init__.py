@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from lockref import rooms
-
 if TYPE_CHECKING:
     from lockref.opening import open_lock
     from lockref.testing.checking import LockResult, check_lock
@@ -33,6 +31,7 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lockref.testing' has no attribute {name!r}")
+    from lockref import rooms
     from lockref.extras import told
 
     # Before the laboratory loads: a project beside a checkout may have a `sim` of its own.

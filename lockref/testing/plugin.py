@@ -78,8 +78,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> LockFile |
     text = file_path.read_text(encoding="utf-8", errors="replace")
     if not (_VERSION.search(text) and _NAME.search(text)):
         return None
+    from lockref import rooms
     from lockref.extras import told
 
+    # Before the laboratory loads, as in `lockref.testing`.
+    rooms.pin()
     with told(f"{file_path.name} is a scenario and needs", extra="lab"):
         from lockref.testing.yaml_files import LockFile
 
