@@ -92,10 +92,11 @@ def on_use(module: str, name: str, *last: object) -> Callable[..., Any]:
     last: arguments that follow those of the call.
     Errors: CapabilityMissing where the SDK is not installed.
     """
-    cloud = module.split(".")[2]  # Also the name of the extra that brings the SDK.
+    cloud = module.split(".")[2]  # Also the name of the extra that brings the SDK, where it needs one.
+    extra = EXTRAS.get(cloud)
 
     def call(*given: object) -> Any:
-        with told(f"{EXTRAS[cloud].gives} need", extra=cloud):
+        with told(f"{extra.gives if extra else 'stores of ' + cloud} need", extra=cloud if extra else ""):
             found = getattr(import_module(module), name)
         return found(*given, *last)
 

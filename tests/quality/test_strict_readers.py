@@ -53,9 +53,10 @@ NAMED = "a client's or a scenario's name in our own form"
 
 NUMBERS: dict[str, tuple[set[str], str]] = {
     "lockref/cli/options.py": (
-        {"int(part)", "int(code)", "int(text, 0)", "int(text, 16)"},
+        {"int(part)", "int(code)"},
         "an option; its ValueError is caught and told",
     ),
+    "lockref/cli/jobs/kept_runs.py": ({"int(row['bytes'])"}, TYPED),
     "lockref/grammar.py": (
         {"int(plain)", "int(plain, 16)", "int(found[1])", "int(found[2])", "int(found[3])"},
         MATCHED,
@@ -132,6 +133,20 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
     "sim/faults/counts.py": ({"int(now)"}, TYPED),
     "reports/figures/timeline.py": ({"int(tick.label)", "float(HEAD)"}, MATCHED),
     "reports/formats/block.py": ({"int(entry['at_ns'])"}, TYPED),
+    "reports/pipeline/local_analysis.py": (
+        {
+            "int(row['run'])",
+            "int(grants[rows].sum())",
+            "float(known[0])",
+            "float(percentiles(known, np.array([0.5]))[0])",
+            "int(streak[rows].max())",
+            "int(wait[rows].max())",
+            "int(asked[rows].sum())",
+            "int(granted[rows].sum())",
+        },
+        TYPED,
+    ),
+    "reports/pipeline/local_tables.py": ({"float(percentiles(known, half)[0])"}, TYPED),
     "reports/formats/results.py": ({"float(f'{100 * share:.2g}')"}, TYPED),
     "reports/formats/text.py": ({"int(match.group(1))"}, MATCHED),
 }

@@ -16,6 +16,6 @@ def test_a_missing_package_is_told_with_the_way_to_get_it(monkeypatch: pytest.Mo
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    found = machine._distribution("absent-package", "a lane")
-    way = "not installed: pip install absent-package"
+    found = machine._distribution("absent-package", "gcs", "a lane")
+    way = "not installed: pip install 'lockref[gcs]'"
     assert (found.status, found.found, found.disables) == ("absent", way, "a lane")
