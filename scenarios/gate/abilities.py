@@ -200,6 +200,24 @@ class _Answer:
         """Requests of this operation that left a client."""
         return len(self.rows(Kind.SENT, op))
 
+    def renewals_sent(self) -> int:
+        """Renewals that left a client, but for those that a task sends within its own acquire.
+
+        A lock that finds its own lapsed record, and takes it for its next grant, renews nothing: it acquires.
+        """
+        acquiring: set[tuple[int, str, str]] = set()
+        count = 0
+        columns = (self.events[name].to_pylist() for name in ("run", "node", "task", "kind", "op"))
+        for run, node, task, kind, op in zip(*columns, strict=True):
+            client = (run, node, task)
+            if op == Op.ACQUIRE.name.lower() and kind == Kind.CALL.name.lower():
+                acquiring.add(client)
+            elif op == Op.ACQUIRE.name.lower() and kind == Kind.RETURN.name.lower():
+                acquiring.discard(client)
+            elif op == Op.RENEW.name.lower() and kind == Kind.SENT.name.lower():
+                count += client not in acquiring
+        return count
+
     def rows(self, kind: Kind, op: Op) -> pa.Table:
         """The events of this kind and operation."""
         of_kind = pc.equal(self.events["kind"], kind.name.lower())
@@ -269,7 +287,7 @@ def _of_holding(held: _Answer) -> list[Finding]:
     """The abilities that a holder of its own shows: renewals, tokens, records, releases, writes beside the record."""
     holds = held.count("grant")
     span = f"{counted(holds, 'hold')} of {_HOLD_S} s"
-    renewals = max(held.count("renewal"), held.requests(Op.RENEW))
+    renewals = max(held.count("renewal"), held.renewals_sent())
     tokens, releases, beside = held.count(TOKEN), held.count("release"), held.requests(Op.WRITE)
     records = held.requests(Op.ACQUIRE)
     return [

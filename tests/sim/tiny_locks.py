@@ -151,6 +151,16 @@ class TinyLock:
             self.unlock()
 
 
+class LeavesWhatLapsed(TinyLock):
+    """Sound: what has lapsed is not given back, and the next grant of the same process takes its own record over."""
+
+    def unlock(self) -> None:
+        if self.version is not None and not self.holds():
+            self.version = None
+            raise LockLost("it had lapsed before unlock")
+        super().unlock()
+
+
 class DeletesWithoutACondition(TinyLock):
     """A holder that lapsed deletes its successor's record (S6)."""
 
