@@ -57,9 +57,10 @@ figures: $(READY) ## the pictures of docs/delta.md and docs/helix.md, computed a
 	$(BIN)/lockref delta figures
 	$(BIN)/lockref cluster figures
 
-docs: $(READY) ## what is generated: JSON schema of scenarios, the table of faults, the example in its guide
+docs: $(READY) ## what is generated (JSON schema, table of faults, examples in guides), then the site, in .lockref/site
 	$(BIN)/lockref scenario schema --output scenarios/schema.json
 	$(BIN)/python -m tests.docs.embed
+	$(BIN)/python -m docs.site .lockref/site
 
 LOCK := $(BIN)/uv pip compile -q pyproject.toml --extra all --universal --generate-hashes --no-header --no-emit-index-url
 
