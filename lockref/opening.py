@@ -15,8 +15,7 @@ from urllib.parse import urlencode
 
 from lockref.clouds.admission import NEEDED, Admission
 from lockref.clouds.tables import table_channel
-from lockref.clouds.uri import open_store, parse_store_uri
-from lockref.clouds.without_cloud import LOCAL_SCHEMES
+from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.delta.options import PARTITION_KEY_VALUE, PREFIX, LeaseOptions
 from lockref.dynamodb.lease import DynamoLock
 from lockref.dynamodb.table import TABLE
@@ -155,9 +154,10 @@ def _admit(uri: str, admission: Admission, *, below: str, request_timeout_ns: in
     if admission.fingerprint is not None:
         admission.measure(uri)
         return
-    if admission.allows_unsafe or parse_store_uri(uri).scheme in LOCAL_SCHEMES:
+    address = parse_store_uri(uri)
+    if admission.allows_unsafe or cloud_of(address).is_on_this_machine:
         return
-    store = tuple(parse_store_uri(uri).store().values())
+    store = tuple(address.store().values())
     if store not in _kept:
         admission.measure(uri, tolerated=_NOT_NEEDED, below=below, request_timeout_ns=request_timeout_ns)
         _kept.add(store)

@@ -18,7 +18,7 @@ from lockref.clouds.dynamodb.cloud import DYNAMODB
 from lockref.clouds.gcs.cloud import GCS
 from lockref.clouds.s3.cloud import S3
 from lockref.clouds.statuses import ServerStatuses
-from lockref.clouds.without_cloud import OF_SERVICES, OF_THIS_MACHINE
+from lockref.clouds.without_cloud import WITHOUT_CLOUD
 from lockref.errors import ConfigError, did_you_mean
 from lockref.stores.address import StoreAddress
 from lockref.stores.port import ObjectStore
@@ -26,7 +26,7 @@ from lockref.stores.port import ObjectStore
 POOL_SIZE_DEFAULT: Final = 10
 
 CLOUDS: Final[dict[str, Cloud]] = {
-    name: cloud for cloud in (*OF_THIS_MACHINE, S3, GCS, AZURE, DYNAMODB, *OF_SERVICES) for name in cloud.forms
+    name: cloud for cloud in (*WITHOUT_CLOUD, S3, GCS, AZURE, DYNAMODB) for name in cloud.forms
 }
 """Every kind of store, by the schemes of its URIs."""
 

@@ -87,9 +87,15 @@ MEMORY: Final = Cloud(
     statuses=_STATUSES,
     tables=Tables(channel=_memory_channel, require=_require_memory),
     is_in_process=True,
+    is_on_this_machine=True,
 )
 FOLDER: Final = Cloud(
-    name="memory", forms={"file": _FOLDER_FORM}, parse=_parse_folder, open_store=_open_folder, statuses=_STATUSES
+    name="memory",
+    forms={"file": _FOLDER_FORM},
+    parse=_parse_folder,
+    open_store=_open_folder,
+    statuses=_STATUSES,
+    is_on_this_machine=True,
 )
 ENSEMBLE: Final = Cloud(
     name="zookeeper",
@@ -101,9 +107,4 @@ ENSEMBLE: Final = Cloud(
     holds_objects=False,
 )
 
-OF_THIS_MACHINE: Final = (MEMORY, FOLDER)
-LOCAL_SCHEMES: Final = frozenset(scheme for each in OF_THIS_MACHINE for scheme in each.forms)
-"""The schemes of stores that are this package's own code."""
-
-OF_SERVICES: Final = (ENSEMBLE,)
-"""The addresses of services that hold no objects, one for each such kind of `lockref.services`."""
+WITHOUT_CLOUD: Final = (MEMORY, FOLDER, ENSEMBLE)

@@ -13,7 +13,6 @@ from typing import Final
 from urllib.parse import urlencode
 
 from lockref.clouds.uri import CLOUDS, parse_store_uri
-from lockref.clouds.without_cloud import LOCAL_SCHEMES
 from lockref.errors import ConfigError
 from lockref.storage.config import (
     CLOUD_OF_SCHEME,
@@ -68,8 +67,8 @@ def local_store(base_path: str) -> str | None:
 
     Errors: ConfigError for `memory:` without a name, which is a new store each time, and for what is no such URI.
     """
-    scheme = base_path.partition(":")[0]
-    if scheme not in LOCAL_SCHEMES:
+    named = CLOUDS.get(base_path.partition(":")[0])
+    if named is None or not named.is_on_this_machine:
         return None
     address = parse_store_uri(base_path)
     if not address.container:
