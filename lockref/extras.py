@@ -61,6 +61,12 @@ def missing_from(extra: str) -> list[str]:
     return [name for name in EXTRAS[extra].modules if not _is_there(name)]
 
 
+def require(extra: str) -> None:
+    """Raise CapabilityMissing if a module of an extra is not installed. Nothing is imported."""
+    if missing := missing_from(extra):
+        raise CapabilityMissing(f"{EXTRAS[extra].gives} need {missing[0]}, which is not installed: {install(extra)}")
+
+
 @contextmanager
 def told(what: str, *, extra: str = "") -> Iterator[None]:
     """Raise CapabilityMissing for a module of an extra that the block cannot import.

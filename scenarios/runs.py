@@ -185,7 +185,7 @@ def open_run(name: str, *, home: Path = HOME) -> RunFolder:
     for candidate in (Path(name), home / "runs" / name):
         if any((candidate / file).exists() for file in ("run.json", *HISTORIES)):
             return RunFolder(candidate.resolve())
-    raise ConfigError(f"{name!r} is no run folder; `ls {home / 'runs'}` shows what there is")
+    raise ConfigError(f"{name!r} is no run folder; `lockref runs list` shows what there is")
 
 
 def recorded_runs(*, home: Path = HOME) -> list[Path]:

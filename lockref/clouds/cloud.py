@@ -127,7 +127,7 @@ class Cloud:
     tables: how its tables are opened; None where it has none.
     service: the kind of service that stands at such an address (`lockref.services`). holds_objects: an object can be
         changed there by hand.
-    is_in_process: it belongs to this process alone. is_on_this_machine: it is this package's own code, without a server.
+    is_in_process: it belongs to this process alone. is_on_this_machine: it is this package's own code, and no server.
     title: for people. local_path, local_region: of a server on this machine, what stands behind its port, and its
         region; "" for nothing.
     """

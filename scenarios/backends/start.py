@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from lockref.clouds.dynamodb.facts import LOCAL_REGION
 from lockref.clouds.tables import require_table
-from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
+from lockref.clouds.uri import CLOUDS, cloud_of, open_store, parse_store_uri
 from lockref.delta.options import DEFAULT_TABLE_NAME
 from lockref.errors import CapabilityMissing, ConfigError, did_you_mean
+from lockref.extras import EXTRAS, require
 from lockref.runtime import NS_PER_S
 from lockref.stores.address import StoreAddress
 from lockref.stores.probe import selftest
@@ -76,11 +77,14 @@ def start_backend(
     log_folder: where its log stays; without one it goes when the server goes.
     Errors: ConfigError for an unknown name or way; BackendUnavailable if it
         cannot be installed, does not get ready, or listens beyond this machine;
-        CapabilityMissing if it ignores preconditions.
+        CapabilityMissing if it ignores preconditions, or if the package of its client is not installed.
     """
     backend = find_backend(name)
     if via not in VIA:
         raise ConfigError(f"a backend cannot be started via {via!r}; expected one of {', '.join(VIA)}")
+    # A server is ready when a client of ours has written to it. So the client comes before an installation of minutes.
+    if (client := CLOUDS[backend.scheme].name) in EXTRAS:
+        require(client)
     with owned_folder(name) as folder:
         if log_folder is not None:
             log_folder.mkdir(parents=True, exist_ok=True)

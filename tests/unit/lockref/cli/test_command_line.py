@@ -125,3 +125,12 @@ def test_the_script_of_each_shell_asks_us(shell: str, capsys: pytest.CaptureFixt
     """The variable in the script is the one that the command line answers to."""
     assert run(["completion", shell]) == 0
     assert f"_LOCKREF_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["scenario list", "sim e01 --seeds 1", "doctor --json", "nosuch"])
+def test_a_closed_output_is_no_broken_lock(words: str, tmp_path: Path) -> None:
+    """`lockref … >&-` ends with the command's own code: 1 means that a lock broke."""
+    shell = ["sh", "-c", 'exec "$@" <&- >&-', "sh", sys.executable, "-m", "lockref", *words.split()]
+    done = subprocess.run(shell, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (2 if words == "nosuch" else 0), done.stderr

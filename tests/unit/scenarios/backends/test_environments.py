@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lockref.errors import BackendUnavailable
+from lockref.clouds.uri import CLOUDS
+from lockref.errors import BackendUnavailable, CapabilityMissing
+from lockref.extras import EXTRAS
 from scenarios.backends import environments
 from scenarios.backends.environments import (
     Interpreter,
@@ -23,6 +25,7 @@ from scenarios.backends.environments import (
 )
 from scenarios.backends.further import FURTHER
 from scenarios.backends.pins import BACKENDS, LISTS, Backend, Image, Launch, Native, NodeNative
+from scenarios.backends.start import start_backend
 from scenarios.wire.plan import FAKETIME, FAKETIME_PACKAGES
 
 HERE = (sys.version_info[0], sys.version_info[1])
@@ -269,3 +272,13 @@ def test_localstack_in_a_container_is_told_what_it_is_told_natively():
     assert told["DISABLE_EVENTS"] == "1"
     native = BACKENDS["localstack"].natives[0].launch(Path("bin"), 4566, Path("data")).env
     assert told.items() <= native.items()
+
+
+def test_a_missing_client_is_told_before_its_server_is_installed(monkeypatch):
+    """The extra is named at once, and not after minutes of installing a server that nothing here could use."""
+    monkeypatch.setattr("lockref.extras._is_there", lambda _module: False)
+    monkeypatch.setattr("scenarios.backends.start.choose_native", lambda _backend: pytest.fail("it was installed"))
+    for name, backend in BACKENDS.items():
+        with pytest.raises(CapabilityMissing, match=r"need [a-z0-9.]+, which is not installed: pip install 'lockref\["):
+            start_backend(name).__enter__()
+        assert CLOUDS[backend.scheme].name in EXTRAS, "each server has a client of an extra"
