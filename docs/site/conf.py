@@ -16,14 +16,18 @@ project = "lockref"
 author = "The lockref maintainers"
 copyright = author  # noqa: A001
 
-extensions = ["myst_parser", "sphinx_external_toc", "sphinx.ext.autodoc", "docs.site.marks"]
+extensions = ["myst_parser", "sphinx_external_toc", "docs.site.marks"]
 external_toc_path = str(HERE / "navigation.yml")
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["examples/**", "site/**"]
 
+smartquotes = False  # `--seeds` stays what it is, and so do quoted messages.
+
 # Headings down to the fourth level have the anchors that a code host gives them, so links to them hold in both places.
 myst_heading_anchors = 4
-myst_enable_extensions = ["fieldlist"]
+myst_enable_extensions = ["deflist", "fieldlist"]
+
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = "lockref"

@@ -15,12 +15,25 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
+from docs.site.api_pages import api
+from docs.site.command_pages import commands
+from docs.site.record_tables import event_types, gate_keys, results_keys, run_types
+from docs.site.scenario_keys import fault_keys, keys
 from docs.site.state_tables import tabled
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
-GENERATED: Mapping[str, Callable[[], str]] = {}
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "api": api,
+    "commands": commands,
+    "event types": event_types,
+    "fault keys": fault_keys,
+    "gate.json": gate_keys,
+    "results.json": results_keys,
+    "run types": run_types,
+    "scenario keys": keys,
+}
 """The name of a place to what makes its Markdown."""
 
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "tests/README.md": "contributing.md"}

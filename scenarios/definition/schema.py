@@ -138,7 +138,10 @@ ThresholdText = Annotated[
 class Lock(Model):
     """Timing that every lock is told; `options` go to the provider untouched.
 
-    unsafe: allows what RFC-91 forbids, to show what comes of it; every verdict then says so.
+    validity: how long a record promises that its grant is not replaced. renew_every: how often a holder renews.
+    poll_every: how often a waiter looks. drift_bound: the largest difference of two wall clocks that the lock must
+    survive. `hudi` and `hardened` demand what RFC-91 does: validity ≥ 10 × renew_every, a drift_bound of at least 500 ms.
+    options: the provider's own. unsafe: allows what RFC-91 forbids, to show what comes of it; every verdict then says so.
     """
 
     validity: Duration = constant(10 * NS_PER_UNIT["s"], "10s")
@@ -163,7 +166,10 @@ Dialect = Annotated[
 
 
 class Store(Model):
-    """The object store: whose answers it gives."""
+    """The object store.
+
+    dialect: whose answers it gives, and whose status codes and versions.
+    """
 
     dialect: Dialect = S3.name
 
@@ -215,7 +221,11 @@ NodeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 
 
 class Network(Model):
-    """The network of a scenario. `latency` is one way; a range is drawn for each message, not once per seed."""
+    """The network of a scenario.
+
+    latency: of one way; a range is drawn for each message, not once per seed. loss: the share of messages that get lost.
+    duplication: the share of messages that arrive twice.
+    """
 
     latency: Duration = DrawnNumber("1ms..5ms", (), 1_000_000, 5_000_000)
     loss: Probability = 0.0
@@ -223,7 +233,10 @@ class Network(Model):
 
 
 class Clock(Model):
-    """Clocks that are wrong from the start, by client."""
+    """Clocks that are wrong from the start, by client.
+
+    drift: by how much both clocks of the client run too fast. offset: by how much its wall clock is ahead.
+    """
 
     drift: dict[ClientName, Rate] = Field(default_factory=dict)
     offset: dict[ClientName, Shift] = Field(default_factory=dict)
@@ -232,10 +245,10 @@ class Clock(Model):
 class Work(Model):
     """The work of one client; a range is drawn anew in each cycle.
 
-    start: before the first cycle. think: before each lock call. hold: the time
-    in the critical section, spread over `writes` protected writes. wait: the
-    timeout of the lock call; 0 means one `try_lock`. refused_threads: so many
-    times its system has no thread to give when its lock wants to start one (U8).
+    start: before the first cycle. cycles: how often it asks for the lock. think: before each lock call. hold: the time
+    in the critical section. writes: the protected writes in it, spread over that time. wait: the timeout of the lock
+    call; 0 means one `try_lock`. refused_threads: so many times its system has no thread to give when its lock wants to
+    start one (U8).
     """
 
     start: Duration | None = None
@@ -271,6 +284,8 @@ class Workload(Model):
     protocol: of a `delta_log`, how writers commit (see `scenarios.workloads.delta.protocols`); `helping` needs a
     service of kind `table`. tables: so many tables, client n2 writes to the second of two. lock_key: `table`: each has
     its own lock; `shared`: all have one (D3). checkpoint_delay: between a tenth version and its checkpoint.
+    start, cycles, think, hold, writes, wait: of every client, as Work explains them. clients: what is otherwise for single
+    clients.
     """
 
     kind: Literal["list", "counter", "register", "log", "delta_log"] = "register"
@@ -355,8 +370,21 @@ class Envelope(Model):
 class Scenario(Model):
     """One scenario file.
 
-    must_happen: situations without which its runs prove nothing, by name or with the count that is the floor of
-    evidence.
+    version: of this format. name: lower case, digits, hyphens; in the catalogue equal to the file's name.
+    ids: the numbered items that it shows. about: what happens, and why that matters. seed: a pinned one: it is run where no
+    `--seeds` are given. clients: how many; they are called n1, n2 and so on. duration: no cycle begins later; calls then end by
+    themselves. heal_at: from then on nothing disturbs: liveness is judged from there.
+    lock: the timing that the lock is told. store: whose answers the object store gives. services: services beside `store`
+    and `resource`. nodes: nodes that are no clients. network: how long messages take, and how many get lost.
+    clock: clocks that are wrong from the start. workload: what clients do.
+    providers: another lock for single clients, such as `{n2: hudi}`: the lock under test beside it on one object. It is
+    loaded when the file is read. faults: what goes wrong, and when. swarm: random fault plans.
+    envelope: what the lock is promised; a swarm stays within.
+    expect: by build: `held` (no clause violated, and safety not inconclusive), or clause to verdict. A known-bad scenario
+    is a regression test, too.
+    must_happen: situations without which the batch is inconclusive, by name or with a least count, such as
+    `{grant: 100}`. `fault:pause` names a fault that struck and changed something.
+    thresholds: limits on what is measured, such as `handoff.p99 < 12s`.
     """
 
     version: Literal[1]
