@@ -19,7 +19,7 @@ def command() -> None:
 
 
 @command.command(name="plan")
-@click.option("--tables", type=click.IntRange(1, 1_000), default=3, show_default=True, help="Tables that are written to.")
+@click.option("--tables", type=click.IntRange(1, 1_000), default=3, show_default=True, help="Tables in all.")
 @click.option(
     "--versions", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Versions of each table."
 )

@@ -140,8 +140,9 @@ class Lock(Model):
 
     validity: how long a record promises that its grant is not replaced. renew_every: how often a holder renews.
     poll_every: how often a waiter looks. drift_bound: the largest difference of two wall clocks that the lock must
-    survive. `hudi` and `hardened` demand what RFC-91 does: validity ≥ 10 × renew_every, a drift_bound of at least 500 ms.
-    options: the provider's own. unsafe: allows what RFC-91 forbids, to show what comes of it; every verdict then says so.
+    survive. `hudi` and `hardened` demand what RFC-91 does: validity ≥ 10 × renew_every, a drift_bound of at least
+    500 ms. options: the provider's own. unsafe: allows what RFC-91 forbids, to show what comes of it; every verdict
+    then says so.
     """
 
     validity: Duration = constant(10 * NS_PER_UNIT["s"], "10s")
@@ -223,8 +224,8 @@ NodeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 class Network(Model):
     """The network of a scenario.
 
-    latency: of one way; a range is drawn for each message, not once per seed. loss: the share of messages that get lost.
-    duplication: the share of messages that arrive twice.
+    latency: of one way; a range is drawn for each message, not once per seed. loss: the share of messages that get
+    lost. duplication: the share of messages that arrive twice.
     """
 
     latency: Duration = DrawnNumber("1ms..5ms", (), 1_000_000, 5_000_000)
@@ -245,10 +246,10 @@ class Clock(Model):
 class Work(Model):
     """The work of one client; a range is drawn anew in each cycle.
 
-    start: before the first cycle. cycles: how often it asks for the lock. think: before each lock call. hold: the time
-    in the critical section. writes: the protected writes in it, spread over that time. wait: the timeout of the lock
-    call; 0 means one `try_lock`. refused_threads: so many times its system has no thread to give when its lock wants to
-    start one (U8).
+    start: before the first cycle. cycles: how often it asks for the lock. think: before each lock call. hold: the
+    time in the critical section. writes: the protected writes in it, spread over that time. wait: the timeout of
+    the lock call; 0 means one `try_lock`. refused_threads: so many times its system has no thread to give when its
+    lock wants to start one (U8).
     """
 
     start: Duration | None = None
@@ -263,29 +264,28 @@ class Work(Model):
 class Workload(Model):
     """The workload of the clients: how they use the lock, and how each of them lives.
 
-    kind: the protected resource: `list` and `counter` trust the lock alone,
-    `register` and `log` check what they are told (see scenarios/workloads).
-    life: `loop`; `relock`: as loop, but after a loss the client asks for the
-    lock again before it gives it back (U7); `two_threads` share one provider
-    (U6); `careless_thread`: the second of them unlocks even what it was not
-    given (H9); `owner_ends`: the thread that locked ends and another goes on (U10);
-    `reentrant`: the client locks again while it holds, and unlocks twice (H9);
-    `forks`: its process forks while it holds, and the child uses what it inherited (H9);
-    `closes`: it ends its last cycle by closing the lock that it holds (U16);
-    `closed_by_another`: a second thread closes the lock under the first one that holds it (U16);
-    `unlocked`: it never asks its lock;
-    `members`: a task for each of `locks` asks for its lock, works under it if it is given, and all are given back
-    together.
+    kind: the protected resource: `list` and `counter` trust the lock alone, `register` and `log` check what they
+    are told (see scenarios/workloads).
+    life: `loop`; `relock`: as loop, but after a loss the client asks for the lock again before it gives it back
+    (U7); `two_threads` share one provider (U6); `careless_thread`: the second of them unlocks even what it was not
+    given (H9); `owner_ends`: the thread that locked ends and another goes on (U10); `reentrant`: the client locks
+    again while it holds, and unlocks twice (H9); `forks`: its process forks while it holds, and the child uses what
+    it inherited (H9); `closes`: it ends its last cycle by closing the lock that it holds (U16);
+    `closed_by_another`: a second thread closes the lock under the first one that holds it (U16); `unlocked`: it
+    never asks its lock; `members`: a task for each of `locks` asks for its lock, works under it if it is given, and
+    all are given back together.
     asks: what a client asks its lock before each protected write. `guard`: whether it still holds, and the write
     carries the token of the grant; `token`: only for the fencing token, anew; `both`: the guard, then the token;
-    `nothing`: nothing, and the write carries no token. `token` and `both` need `register`, which compares tokens, and
-    a lock that gives them.
+    `nothing`: nothing, and the write carries no token. `token` and `both` need `register`, which compares tokens,
+    and a lock that gives them.
     locks: so many does each client ask for. What they protect is one resource for each.
     protocol: of a `delta_log`, how writers commit (see `scenarios.workloads.delta.protocols`); `helping` needs a
-    service of kind `table`. tables: so many tables, client n2 writes to the second of two. lock_key: `table`: each has
-    its own lock; `shared`: all have one (D3). checkpoint_delay: between a tenth version and its checkpoint.
-    start, cycles, think, hold, writes, wait: of every client, as Work explains them. clients: what is otherwise for single
-    clients.
+    service of kind `table`.
+    tables: so many tables, client n2 writes to the second of two.
+    lock_key: `table`: each has its own lock; `shared`: all have one (D3).
+    checkpoint_delay: between a tenth version and its checkpoint.
+    start, cycles, think, hold, writes, wait: of every client, as Work explains them.
+    clients: what is otherwise for single clients.
     """
 
     kind: Literal["list", "counter", "register", "log", "delta_log"] = "register"
@@ -371,19 +371,21 @@ class Scenario(Model):
     """One scenario file.
 
     version: of this format. name: lower case, digits, hyphens; in the catalogue equal to the file's name.
-    ids: the numbered items that it shows. about: what happens, and why that matters. seed: a pinned one: it is run where no
-    `--seeds` are given. clients: how many; they are called n1, n2 and so on. duration: no cycle begins later; calls then end by
-    themselves. heal_at: from then on nothing disturbs: liveness is judged from there.
-    lock: the timing that the lock is told. store: whose answers the object store gives. services: services beside `store`
-    and `resource`. nodes: nodes that are no clients. network: how long messages take, and how many get lost.
+    ids: the numbered items that it shows. about: what happens, and why that matters.
+    seed: a pinned one: it is run where no `--seeds` are given. clients: how many; they are called n1, n2 and so on.
+    duration: no cycle begins later; calls then end by themselves.
+    heal_at: from then on nothing disturbs: liveness is judged from there. lock: the timing that the lock is told.
+    store: whose answers the object store gives. services: services beside `store` and `resource`.
+    nodes: nodes that are no clients. network: how long messages take, and how many get lost.
     clock: clocks that are wrong from the start. workload: what clients do.
-    providers: another lock for single clients, such as `{n2: hudi}`: the lock under test beside it on one object. It is
-    loaded when the file is read. faults: what goes wrong, and when. swarm: random fault plans.
+    providers: another lock for single clients, such as `{n2: hudi}`: the lock under test beside it on one object.
+    It is loaded when the file is read.
+    faults: what goes wrong, and when. swarm: random fault plans.
     envelope: what the lock is promised; a swarm stays within.
-    expect: by build: `held` (no clause violated, and safety not inconclusive), or clause to verdict. A known-bad scenario
-    is a regression test, too.
-    must_happen: situations without which the batch is inconclusive, by name or with a least count, such as
-    `{grant: 100}`. `fault:pause` names a fault that struck and changed something.
+    expect: by build: `held` (no clause violated, and safety not inconclusive), or clause to verdict. A known-bad
+    scenario is a regression test, too.
+    must_happen: situations without which the batch is inconclusive, by name or with a least count, such as `{grant:
+    100}`. `fault:pause` names a fault that struck and changed something.
     thresholds: limits on what is measured, such as `handoff.p99 < 12s`.
     """
 

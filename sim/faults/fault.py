@@ -74,15 +74,16 @@ class Model(BaseModel):
 class Trigger(Model):
     """A place in a client's life, not an instant: its `nth` request of kind `op` to `service`, at cut point `cut`.
 
-    client: whose request. op: of which kind; left out, any counts. nth: the how many-th such request. Counting starts with
-    the run and goes on through restarts. cut: where on its way the request is then, from `c0` (not sent) to `c4` (the
-    reply is delivered). service: to which service; left out, any counts.
-    after, before: only requests that are made in that span of true time are counted at all. Locks renew and look as often
-    as they like, so the third renewal is no instant; the first one after 6 s is.
-    applied: only requests that the service applied are counted, where they reach the cut, which has to be c2, c3 or c4
-    then: "the first acquire that was granted".
-    at_latest: of faults that change the world, the instant of true time at which they strike if the client did not get
-    there before. A lock that never renews is paused all the same.
+    client: whose request. op: of which kind; left out, any counts.
+    nth: the how many-th such request. Counting starts with the run and goes on through restarts.
+    cut: where on its way the request is then, from `c0` (not sent) to `c4` (the reply is delivered).
+    service: to which service; left out, any counts.
+    after, before: only requests that are made in that span of true time are counted at all. Locks renew and look as
+    often as they like, so the third renewal is no instant; the first one after 6 s is.
+    applied: only requests that the service applied are counted, where they reach the cut, which has to be c2, c3 or
+    c4 then: "the first acquire that was granted".
+    at_latest: of faults that change the world, the instant of true time at which they strike if the client did not
+    get there before. A lock that never renews is paused all the same.
     """
 
     client: NodeName
