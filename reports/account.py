@@ -23,6 +23,7 @@ from reports.checks import judge
 from reports.checks.facts.surroundings.integrity import altered, inspect_records
 from reports.checks.spec import CLAUSES
 from reports.checks.summary import Finding, Summary
+from reports.explanation.recorded import RecordedCauses
 from reports.formats.block import failure_block
 from reports.formats.exit_codes import gate
 from reports.formats.junit import junit_xml
@@ -74,13 +75,14 @@ def summarised_results(
     provenance: Mapping[str, object],
     store_failure: Callable[[Finding], StoredFailure] | None = None,
     again: str = "",
+    causes: RecordedCauses | None = None,
     seeds: Mapping[int, int] = MappingProxyType({}),
 ) -> Results:
     """The one account of judged runs.
 
     store_failure: keeps a failure for `lockref replay`. Without it failures are
     named by clause and run; `again` is the line that judges the history once
-    more, and `seeds` knows the seeds of runs that had one.
+    more, `causes` tells causes from that history, and `seeds` knows the seeds of runs that had one.
     """
     results = judged(summary, title=title, classes=summary.classes, events=summary.events)
     for found in summary.findings:
@@ -99,7 +101,7 @@ def summarised_results(
             begin_ns=finding.begin_ns,
             at_ns=finding.at_ns,
             similar=finding.similar,
-            because=stored.because if stored else "",
+            because=stored.because if stored else readable(causes.sentence_of(found)) if causes else "",
             replay=stored.replay if stored else again,
             notes=[(label, readable(text)) for label, text in stored.notes] if stored else [],
             witness=finding.witness,
@@ -247,8 +249,9 @@ def _judged(
     events, runs, notes, digest_of, damage = read.events, read.runs, read.notes, read.digest_of, read.damage
     known = history / "results.json" if history.is_dir() else None
     earlier = load_results(known) if known is not None and known.is_file() else None
+    judgement = judge(events, runs, known_damage=damage)
     counted = Summary.of(
-        judge(events, runs, known_damage=damage),
+        judgement,
         events,
         runs,
         damaged=len(notes.damaged),
@@ -264,6 +267,7 @@ def _judged(
         provider=", ".join(sorted({row["provider"] for row in about})),
         provenance={**provenance, "digest": batch_digest(digest_of[run] for run in sorted(digest_of))},
         again=check_line(history),
+        causes=RecordedCauses(events, runs, grants=judgement.grants),
         seeds={row["run"]: row["seed"] for row in about if row["world"] == "simulated" and row["seed"] is not None},
     )
     is_simulated = {row["world"] for row in about} == {"simulated"}

@@ -54,7 +54,12 @@ def cause_of(
     events: pa.Table, grants: pa.Table, run: Mapping[str, Any], finding: Finding, faults: Sequence[ToldFault]
 ) -> Cause:
     """The cause of one finding. The arguments are those of `explain_run`."""
-    return _told(Teller(RunFacts(events, grants, run, finding, faults)))
+    return cause_in(RunFacts(events, grants, run, finding, faults))
+
+
+def cause_in(facts: RunFacts) -> Cause:
+    """The cause of the finding of a run whose facts have been read."""
+    return _told(Teller(facts))
 
 
 def explain_run(

@@ -127,8 +127,9 @@ class RunFacts:
         grants: pa.Table,
         run: Mapping[str, Any],
         finding: Finding,
-        faults: Sequence[ToldFault],
+        faults: Sequence[ToldFault] | None,
     ) -> None:
+        """faults: the plan of the run, with what of it mattered; None where nobody has the plan."""
         self.finding = finding
         self.witness: dict[str, Any] = finding.witness
         self.run = run
@@ -146,8 +147,9 @@ class RunFacts:
         self.calls: dict[int, Call] = {}
         self.effects: list[Row] = []
         self.tampered: list[Row] = []
-        self._told = {fault.id: fault for fault in faults}
-        self.faults = tuple(faults)
+        self.has_plan = faults is not None
+        self.faults = tuple(faults or ())
+        self._told = {fault.id: fault for fault in self.faults}
         self.strikes: list[Strike] = []
         self._yes: dict[int, list[Row]] = {}
         self.noes: list[Row] = []
@@ -327,6 +329,18 @@ class RunFacts:
             for exchange in self.exchanges.values()
             if exchange.node == node and begin_ns <= exchange.sent_ns <= end_ns
         ]
+
+    def never_landed(self, exchange: Exchange) -> bool:
+        """True where it is known that the store never did what a request asks.
+
+        The history of a real server has the answers that clients got, and mostly nothing of the store itself.
+        """
+        return exchange.landed_ns is None and (self.has_store_record or not exchange.is_unanswered)
+
+    @property
+    def has_store_record(self) -> bool:
+        """True where the history has what the store did, not only what clients were answered."""
+        return any(exchange.applied for exchange in self.exchanges.values())
 
     def looked(self, node: str, *, begin_ns: int, end_ns: int) -> bool:
         """True if the node asked the store something within a stretch of time, and had the answer in it."""

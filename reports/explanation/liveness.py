@@ -74,7 +74,7 @@ def _not_removed(tell: Teller, node: str, written_ns: int, given_up_ns: int) -> 
     meant = [
         exchange
         for exchange in tell.facts.exchanges_of(node, begin_ns=written_ns, end_ns=given_up_ns)
-        if exchange.op in ("release", "delete") and exchange.landed_ns is None
+        if exchange.op in ("release", "delete") and tell.facts.never_landed(exchange)
     ]
     return f"the {meant[-1].op} of {node} at {tell.at(meant[-1].sent_ns)} was never applied" if meant else ""
 

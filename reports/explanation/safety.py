@@ -353,6 +353,8 @@ def _unanswered(tell: Teller, node: str, begin_ns: int, end_ns: int) -> str:
     exchange = unanswered[-1]
     landed = exchange.landed_ns
     fate = f"the store applied it at {tell.at(landed)}" if landed is not None else "the store never applied it"
+    if landed is None and not tell.facts.never_landed(exchange):
+        fate = "nobody recorded whether the store applied it"
     return f"the {exchange.op} that {node} sent at {tell.at(exchange.sent_ns)} got no answer, and {fate}"
 
 

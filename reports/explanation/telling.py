@@ -95,6 +95,9 @@ class Teller:
         for strike in self._struck(until_ns):
             found[strike.fault.id] = strike
         wanted = set(nodes)
+        if not self.facts.has_plan:
+            # Nobody knows which faults mattered. That a client stood still, or was gone, is a fact of its own.
+            found = {name: each for name, each in found.items() if self._stood_still(each, wanted, since_ns)}
 
         def unlikely(strike: Strike) -> tuple[bool, bool, int, int]:
             is_over = since_ns is not None and strike.end_ns is not None and strike.end_ns < since_ns
@@ -107,12 +110,17 @@ class Teller:
 
         return sorted(found.values(), key=unlikely)
 
+    def _stood_still(self, strike: Strike, nodes: set[str], since_ns: int | None) -> bool:
+        """True for a pause or a crash of one of these clients that was not over before `since_ns`."""
+        is_over = since_ns is not None and strike.end_ns is not None and strike.end_ns < since_ns
+        return strike.node in nodes and (strike.is_pause or strike.fault.kind == "crash") and not is_over
+
     def _struck(self, until_ns: int) -> list[Strike]:
         return [each for each in self.facts.strikes if each.begin_ns <= until_ns and each.fault.mattered != 0]
 
     def fault(self, strike: Strike) -> str:
         """A strike as a clause with a verb, and when: `n1 was paused for 31 s, from 1.017 s to 32.017 s`."""
-        said = plain(strike.fault.happened)
+        said = self.happened(strike)
         if strike.fault.kind in _CLOCKS and strike.begin_ns <= self.facts.zero_ns:
             return f"{said} from the start"
         if strike.end_ns is not None and strike.end_ns > strike.begin_ns:
@@ -128,7 +136,7 @@ class Teller:
         """The faults of the plan that had a part, in one sentence."""
         strikes = self.strikes(until_ns, nodes, since_ns=since_ns)
         if not strikes:
-            return "" if self.facts.faults else "no fault is needed for what follows"
+            return "" if self.facts.faults or not self.facts.has_plan else "no fault is needed for what follows"
         told = [self.fault(strike) for strike in strikes[:FAULTS_IN_PARAGRAPH]]
         rest = len(strikes) - len(told)
         return "; ".join(told) + (f"; and {counted(rest, 'more fault')} of the plan" if rest else "")
@@ -136,11 +144,21 @@ class Teller:
     def brief_fault(self, until_ns: int, nodes: Iterable[str] = (), *, since_ns: int | None = None) -> str:
         """The likeliest cause among the faults, without its times; empty if there is none."""
         strikes = self.strikes(until_ns, nodes, since_ns=since_ns)
-        return plain(strikes[0].fault.happened) if strikes else ""
+        return self.happened(strikes[0]) if strikes else ""
 
     def brief_pause(self, pause: Strike) -> str:
         """`n1 was paused for 31 s (40 s planned) under a lease of 20 s`."""
-        return plain(pause.fault.happened) + self.lease()
+        return self.happened(pause) + self.lease()
+
+    def happened(self, strike: Strike) -> str:
+        """A strike as a clause with a verb: in the words of the plan, or, without a plan, by what was recorded."""
+        if self.facts.has_plan:
+            return plain(strike.fault.happened)
+        who = short(strike.node, 40)
+        if strike.is_pause:
+            lasted = f" for {self.length(strike.end_ns - strike.begin_ns)}" if strike.end_ns is not None else ""
+            return f"{who} was paused{lasted}"
+        return f"{who} crashed" if strike.fault.kind == "crash" else plain(strike.fault.happened)
 
     # Holders.
 

@@ -29,7 +29,7 @@ def line_chart(
         _scale(axes, is_log=is_log)
         if len(lines) > 1 or limit is not None:
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
-        return style.as_svg(figure), style.as_png(figure)
+        return style.as_images(figure)
 
 
 def _scale(axes: Axes, *, is_log: bool) -> None:

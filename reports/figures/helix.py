@@ -32,7 +32,7 @@ def dot_rows(rows: Mapping[str, Sequence[float]], *, marks: Sequence[str], acros
             )
         _axes(axes, list(rows), across)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(marks), borderaxespad=0.2)
-        return style.as_svg(figure), style.as_png(figure)
+        return style.as_images(figure)
 
 
 def _axes(axes: Axes, names: Sequence[str], across: str) -> None:

@@ -109,10 +109,8 @@ def _finish(name: str, title: str, caption: str, alt: str, draw_on: Callable[[Ax
             height: float = style.SIZE_INCHES[1]) -> Figure:  # fmt: skip
     with style.canvas(height=height) as (figure, axes):
         draw_on(axes)
-        svg = style.as_svg(figure)
-        # Laid out once, and alike in both formats: finding room for the text takes longer than drawing.
-        figure.set_layout_engine("none")
-        return Figure(name, title, caption, alt, svg, style.as_png(figure), table=table, notices=list(notices))
+        svg, png = style.as_images(figure)
+        return Figure(name, title, caption, alt, svg, png, table=table, notices=list(notices))
 
 
 def _log_durations(axes: Axes, which: str) -> None:

@@ -70,18 +70,35 @@ def canvas(*, height: float = SIZE_INCHES[1]) -> Iterator[tuple[Figure, Axes]]:
         yield figure, figure.add_subplot()
 
 
-def as_svg(figure: Figure) -> str:
-    """The figure as SVG text; equal figures give equal text. Call inside `canvas`."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
+def as_images(figure: Figure) -> tuple[str, bytes]:
+    """The figure as SVG text and as PNG on white; equal figures give equal bytes. Call inside `canvas`, once.
 
+    It is laid out once, for both, because finding room for the text takes as long as drawing. So the canvases write
+    by themselves: `Figure.savefig` would draw each picture twice, and the first time only to lay it out.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-def as_png(figure: Figure) -> bytes:
-    """The figure as PNG on white; equal figures give equal bytes. Call inside `canvas`."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
-    return buffer.getvalue()
+    dpi = figure.dpi
+    svg = FigureCanvasSVG(figure)
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
+    text = io.StringIO()
+    patches = [figure.patch, *(axes.patch for axes in figure.axes)]
+    colours = [patch.get_facecolor() for patch in patches]
+    for patch in patches:
+        patch.set_facecolor("none")
+    # Laying out for SVG has changed it. Marks that are drawn as dots in the SVG need the one that was set.
+    figure.set_dpi(dpi)
+    svg.print_svg(text, metadata={"Date": None, "Creator": None})
+    for patch, colour in zip(patches, colours, strict=True):
+        patch.set_facecolor(colour)
+    figure.set_dpi(PNG_DPI)
+    figure.set_facecolor("white")
+    picture = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
+    return text.getvalue(), picture.getvalue()
 
 
 def inline(svg: str, *, prefix: str, label: str) -> str:

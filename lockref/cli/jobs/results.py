@@ -14,6 +14,7 @@ import click
 from lockref.cli.jobs.console import Console, printable
 from lockref.words import counted
 from reports.account import check_line, judged_history, summarised_results, write_run
+from reports.explanation.recorded import RecordedCauses
 from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of, gate, worst
 from reports.formats.github import annotation_lines
@@ -52,6 +53,7 @@ def write_account(
         provenance={**about, **done.facts, "digest": done.digest},
         store_failure=failures.store if failures else None,
         again=check_line(folder.path),
+        causes=None if failures else RecordedCauses(*done.history),
     )
     results.capabilities = done.capabilities
     results.notices += [*done.notices, *notices]
