@@ -37,6 +37,8 @@ _STEPS: Final = ((1_000_000, 7), (100_000_000, 12), (1_000_000_000, 18))
 """By length of a pause between two instants, how far apart they are drawn; longer ones are said in words."""
 _GAP: Final = 30
 NAME_MAX: Final = 18
+LEAST_SCALE: Final = 0.8
+"""A page shows the picture no smaller than that, for the sake of its letters; what is wider can be pushed."""
 
 _STYLE: Final = """
 .st text{font:12px system-ui,"DejaVu Sans",Arial,sans-serif;fill:var(--ink,#1b1f24)}
@@ -129,6 +131,7 @@ def space_time_svg(diagram: Diagram, *, prefix: str = "st", clause: str = "") ->
         sheet.parts.append(_text(8, sheet.bottom + 26 + LABEL * place, line, "faint"))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="st" viewBox="0 0 {sheet.width} {height}" role="group" '
+        f'style="--least:{round(LEAST_SCALE * sheet.width)}px" '
         f'aria-label="{attribute(short(description(diagram), 2 * TITLE_MAX))}">'
     )
     ground = f'<rect width="{sheet.width}" height="{height}" style="fill:var(--page,#fff)"/>'

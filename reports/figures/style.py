@@ -91,13 +91,13 @@ def as_images(figure: Figure) -> tuple[str, bytes]:
         patch.set_facecolor("none")
     # Laying out for SVG has changed it. Marks that are drawn as dots in the SVG need the one that was set.
     figure.set_dpi(dpi)
-    svg.print_svg(text, metadata={"Date": None, "Creator": None})
+    svg.print_svg(text, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
     for patch, colour in zip(patches, colours, strict=True):
         patch.set_facecolor(colour)
     figure.set_dpi(PNG_DPI)
     figure.set_facecolor("white")
     picture = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
+    FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
     return text.getvalue(), picture.getvalue()
 
 

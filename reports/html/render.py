@@ -15,7 +15,7 @@ from lockref.words import counted
 from reports.formats.results import Results
 from reports.formats.text import printable, seconds, short
 from reports.html.markdown import write_markdown
-from reports.html.sections import Section, build_section, embedded, shown_parts
+from reports.html.sections import Section, build_section, embedded_results, shown_parts
 from reports.html.whole_page import compose
 
 TEXT_MAX = 4000
@@ -53,7 +53,7 @@ def page_text(sections: Sequence[Section], *, title: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(short=short, duration=duration, seconds=seconds, counted=counted)
-    data = embedded([section.results for section in sections])
+    data = embedded_results([section.results for section in sections])
     template = environment.get_template("report.html.j2")
     return template.render(title=title, page=compose(sections), data=data)
 

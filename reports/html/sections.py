@@ -176,7 +176,7 @@ def build_section(results: Results, number: int, shown: Shown | None = None) -> 
     show = shown or shown_parts([results])[0]
     notices = list(results.notices)
     figures = draw(results, notices) if show.are_figures_drawn else []
-    apply = {name: clause for name, clause in results.clauses.items() if clause.verdict != "not_applicable"}
+    apply = _applying(results)
     told = results.failures[: show.blocks_max]
     left_out = len(results.failures) - len(told)
     return Section(
@@ -185,8 +185,8 @@ def build_section(results: Results, number: int, shown: Shown | None = None) -> 
         banner=_banner(results),
         clauses=[(name, clause, _clause_words(clause)) for name, clause in apply.items()],
         inapplicable=", ".join(name for name in results.clauses if name not in apply),
-        kept=_kept(apply),
-        came_about=", ".join(f"{row.situation.replace('_', ' ')} ({row.count:,})" for row in results.reach if row.runs),
+        kept=kept_line(results),
+        came_about=situations_line(results),
         classes=[
             (name, CLASS_WORDS.get(name, ""), f"{runs:,}") for name, runs in sorted(results.classes.items()) if runs
         ],
@@ -221,6 +221,11 @@ def build_section(results: Results, number: int, shown: Shown | None = None) -> 
     )
 
 
+def _applying(results: Results) -> dict[str, Clause]:
+    """The clauses that apply to some run."""
+    return {name: clause for name, clause in results.clauses.items() if clause.verdict != "not_applicable"}
+
+
 def _banner(results: Results) -> str:
     """The verdict of safety in words, or what else broke where safety held: a page must not look green beside it."""
     if results.verdict != results.worst == "violated":
@@ -234,10 +239,15 @@ def _reach_order(row: Reach) -> int:
     return 0 if row.is_required and (not row.runs or row.count < row.least) else 1 if row.is_required else 2
 
 
-def _kept(clauses: Mapping[str, Clause]) -> str:
+def situations_line(results: Results) -> str:
+    """The situations that came about, each with how often, in a line."""
+    return ", ".join(f"{row.situation.replace('_', ' ')} ({row.count:,})" for row in results.reach if row.runs)
+
+
+def kept_line(results: Results) -> str:
     """The verdicts of a part in a line: what held in all runs, and what was left open."""
     groups: dict[str, list[str]] = {}
-    for name, clause in clauses.items():
+    for name, clause in _applying(results).items():
         groups.setdefault(_clause_words(clause), []).append(name)
     return "; ".join(f"{words}: {', '.join(names)}" for words, names in groups.items())
 
@@ -256,8 +266,13 @@ def _picture(figure: Figure, anchor: str) -> Picture:
     return Picture(prefix, figure.title, figure.caption, svg, Table.cut(figure.table), figure.notices)
 
 
+def headed(failure: Failure) -> str:
+    """The heading of a failure: its cause where that is known, else what broke."""
+    return f"{failure.clause}: {short(readable(failure.because or failure.message), 200)}"
+
+
 def _violation(failure: Failure, anchor: str, *, is_drawn: bool) -> Violation:
-    heading = f"{failure.clause}: {short(readable(failure.message), 160)}"
+    heading = headed(failure)
     timeline = failure.timeline
     if timeline is None or not timeline.rows or not is_drawn:
         return Violation(anchor, failure, heading, None)
@@ -337,9 +352,13 @@ SAMPLES: Final[dict[str, bool | dict[str, set[str]]]] = {
 """Fields that stay out of the page's data: the samples behind its pictures, and what its text says already."""
 
 
-def embedded(results: Sequence[Results]) -> Markup:
-    """The results as JSON for a `<script type="application/json">`: no text in it can end the element."""
-    told = [one.model_dump(mode="json", exclude=SAMPLES, exclude_defaults=True) for one in results]
+def embedded_results(results: Sequence[Results]) -> Markup:
+    """The results as JSON for the page, as far as its text does not have them."""
+    return embedded([one.model_dump(mode="json", exclude=SAMPLES, exclude_defaults=True) for one in results])
+
+
+def embedded(told: object) -> Markup:
+    """A JSON document for a `<script type="application/json">`: no text in it can end the element."""
     text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
     escaped = _BREAKOUT.sub(lambda match: f"\\u{ord(match.group()):04x}", printable_json(text))
     # JSON allows these escapes only inside strings, and outside them none of the characters occurs.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,7 +87,7 @@ def compose(sections: Sequence[Section]) -> Page:
         banner=VERDICT_WORDS[verdict],
         statement=f"{counted(len(sections), 'part')}: "
         + ", ".join(f"{number:,} {words.partition(' ')[2]}" for words, number in endings.items()),
-        origin=_origin(sections),
+        origin=origin_of([part.results.provenance for part in sections]),
         contents=_contents(shown, folded, groups) if is_joint else _own_contents(sections[0]),
         groups=groups,
         open=shown,
@@ -100,9 +100,9 @@ def _is_foldable(part: Section) -> bool:
     return part.results.worst in ("held", "not_applicable") and part.results.speed is None
 
 
-def _origin(sections: Sequence[Section]) -> list[str]:
-    """The facts of the provenance in which all parts agree, for the top of the page."""
-    facts = [dict(flattened(part.results.provenance)) for part in sections]
+def origin_of(provenances: Sequence[Mapping[str, object]]) -> list[str]:
+    """The facts of the provenance in which all parts of a page agree, for its top."""
+    facts = [dict(flattened(each)) for each in provenances]
     found = []
     for name, words in _ORIGIN.items():
         values = {one.get(name, "") for one in facts}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from lockref.cli.jobs.gate_report import report_gate
 from lockref.cli.jobs.results import say_results
 from lockref.errors import ConfigError
 from lockref.temporary_folders import sweep
 from lockref.words import counted
 from reports.account import judged_if_damaged
 from reports.formats.exit_codes import code_of
+from reports.formats.gate_result import load_gate
 from reports.history_files import history_folders
 from reports.page import ANALYSIS, Part, title_of, write_report
 from reports.pipeline.analysis import SPARK
@@ -19,6 +21,9 @@ from scenarios.runs import end_of, open_run, provenance, require_recorded
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
+
+GATE: Final = "gate.json"
+"""The file of a run folder in which a gate tells what it found."""
 
 
 def report(console: Console, run: str, *, out: Path | None, title: str, is_on_spark: bool = False) -> int:
@@ -39,6 +44,10 @@ def report(console: Console, run: str, *, out: Path | None, title: str, is_on_sp
 def _reported(console: Console, run: str, *, out: Path | None, title: str, is_on_spark: bool) -> int:
     folder = open_run(run)
     require_recorded(folder.path)
+    about = provenance({"run": run})
+    gate = folder.path / GATE
+    if gate.is_file() and not is_on_spark:
+        return report_gate(console, load_gate(gate), folder.path, out=out, title=title, about=about)
     parts = parts_of(folder.path)
     if not parts:
         raise ConfigError(f"{folder.path} holds no history (events.parquet or events.jsonl): nothing to report on")
@@ -46,7 +55,6 @@ def _reported(console: Console, run: str, *, out: Path | None, title: str, is_on
     for line in sweep(target / ANALYSIS / SPARK).lines():
         console.say(line, style="dim")
     console.step(f"report: {parts[0].title if len(parts) == 1 else counted(len(parts), 'part')}")
-    about = provenance({"run": run})
     damaged = {}
     for part in parts:
         again = judged_if_damaged(part.folder, provenance=about, ended=part.ended, finished_seeds=part.finished_seeds)
