@@ -16,7 +16,7 @@ project = "lockref"
 author = "The lockref maintainers"
 copyright = author  # noqa: A001
 
-extensions = ["myst_parser", "sphinx_external_toc", "docs.site.marks"]
+extensions = ["myst_parser", "sphinx_external_toc", "docs.site.marks", "docs.site.id_links"]
 external_toc_path = str(HERE / "navigation.yml")
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["examples/**", "site/**"]

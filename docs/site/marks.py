@@ -17,6 +17,7 @@ from sphinx.errors import ExtensionError
 
 from docs.site.api_pages import api
 from docs.site.command_pages import commands
+from docs.site.item_pages import catalogue_of_scenarios, index_of_ids
 from docs.site.record_tables import event_types, gate_keys, results_keys, run_types
 from docs.site.scenario_keys import fault_keys, keys
 from docs.site.state_tables import tabled
@@ -26,10 +27,12 @@ DOCS = ROOT / "docs"
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "api": api,
+    "catalogue": catalogue_of_scenarios,
     "commands": commands,
     "event types": event_types,
     "fault keys": fault_keys,
     "gate.json": gate_keys,
+    "ids": index_of_ids,
     "results.json": results_keys,
     "run types": run_types,
     "scenario keys": keys,

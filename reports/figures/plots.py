@@ -153,7 +153,7 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
 
 def wait_curve(results: Results) -> Figure | None:
     """F6: every wait by rank, tail stretched: the k-th gridline is one in 10^k."""
-    rows, notices = _most(_of(results, "wait"), "F6")
+    rows, notices = _most(_of(results, "wait"), "waits")
     if not rows:
         return None
 
@@ -245,7 +245,7 @@ def _measure_table(rows: Sequence[Quantiles]) -> tuple[Sequence[str], Sequence[S
 
 def handoff(results: Results) -> Figure | None:
     """F8: how long it took until one who waited got what a holder gave up, as shares."""
-    rows, notices = _most(_of(results, "handoff"), "F8")
+    rows, notices = _most(_of(results, "handoff"), "hand-offs")
     if not rows:
         return None
 
