@@ -32,11 +32,12 @@ ONLY_IDS = re.compile(rf"{ID.pattern}(?:, {ID.pattern})*")
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
-    app.connect("doctree-resolved", _link)
+    app.connect("doctree-resolved", link)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _link(app: Sphinx, tree: nodes.document, page: str) -> None:
+def link(app: Sphinx, tree: nodes.document, page: str) -> None:
+    """Make each id of a page a link to the index, and give those that the page defines their anchors."""
     _anchor(tree, page)
     to_index = app.builder.get_relative_uri(page, INDEX)
     for text in list(tree.findall(nodes.Text)):
@@ -87,7 +88,7 @@ def _anchor(tree: nodes.document, page: str) -> None:
     """Give the rows and paragraphs that define ids on this page an anchor, and mark the defining words."""
     for strong in tree.findall(nodes.strong):
         found = ID.match(strong.astext())
-        is_first = isinstance(strong.parent, nodes.paragraph) and strong.parent.index(strong) == 0
+        is_first = isinstance(strong.parent, nodes.paragraph) and strong.parent.astext().startswith(strong.astext())
         if found and is_first and any(each.page == page for each in items().get(found[0], ())):
             _define(strong.parent, strong, f"item-{found[0].lower()}")
     for row in tree.findall(nodes.row):
