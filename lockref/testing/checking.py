@@ -28,7 +28,7 @@ from scenarios.failures.explained import explain_loaded
 from scenarios.failures.failure_store import FAILURES, FailureStore, load_failure
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.gate.abilities import Abilities, ask
-from scenarios.gate.demands import Asked
+from scenarios.gate.demands import LACKS, Ability, Asked
 from scenarios.gate.exploration import explore
 
 SEEDS: Final = range(1, 51)
@@ -108,6 +108,20 @@ def check_lock(provider: str | type[object], scenario: str, seeds: Sequence[int]
         text=outgoing("\n".join(_lines(results, outcome, [*done.notices, part.asked.note], spec))),
         failures=tuple(failure.id for failure in results.failures),
     )
+
+
+def abilities_lacking(provider: str | type[object], required: Sequence[Ability]) -> str:
+    """The required abilities that this lock lacks, as a reason for a skip; empty if it has them all.
+
+    The lock is asked by running it, once in this process, and only where an ability is required.
+    Errors: those of `check_lock` for a lock.
+    """
+    if not required:
+        return ""
+    spec = spec_of(provider)
+    spec.require_virtual_time()
+    lacking = [ability for ability in dict.fromkeys(required) if ability not in _abilities_of(spec).has]
+    return f"{spec.name}: {', '.join(LACKS[ability] for ability in lacking)}" if lacking else ""
 
 
 _known: Final[dict[tuple[str, str | None], Abilities]] = {}

@@ -11,7 +11,6 @@ import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -19,9 +18,11 @@ import pytest
 
 from lockref.errors import ConfigError, LockrefError
 from lockref.seeds import seed_range
-from lockref.testing.checking import LockResult, check_lock
+from lockref.testing.checking import LockResult, abilities_lacking, check_lock
+from lockref.testing.markers import LockBroken, expected_failures, is_like, required_abilities
 from lockref.testing.options import SEEDS
 from scenarios.definition.load import catalogue, find_scenario
+from scenarios.gate.demands import Ability
 
 SCENARIOS: Final = ("e01", "e02", "e03", "e08", "e11", "e12", "e14", "swarm")
 """The scenarios of a test that names none: a first grant and a next one, a killed and a paused holder, a lost answer to
@@ -69,11 +70,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """One item: the arguments of `check_lock`."""
+    """One item: the arguments of `check_lock`, and what the test needs of the lock."""
 
     provider: str | type[object]
     scenario: str
     seeds: Sequence[int] | None
+    requires: tuple[Ability, ...]
 
 
 def lock_scenarios(
@@ -113,16 +115,25 @@ def lock_scenarios(
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Make one item for each scenario of a test, named by the scenario.
 
-    Raises Collector.CollectError, which pytest prints without a traceback, for a name that means no scenario.
+    Raises Collector.CollectError, which pytest prints without a traceback, for a name that means no scenario, and for a
+    marker that fits nothing.
     """
     folder = metafunc.definition.path.parent
     try:
         order = _order_of(metafunc)
         provider = _found_from(folder, order.provider)
         found = dict(scenario for name in order.scenarios for scenario in _named(name, folder))
+        expected = expected_failures(metafunc.definition, found)
+        requires = tuple(required_abilities(metafunc.definition))
     except LockrefError as error:
         raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
-    cases = [_Case(provider=provider, scenario=source, seeds=order.seeds) for source in found.values()]
+    cases = [
+        pytest.param(
+            _Case(provider=provider, scenario=source, seeds=order.seeds, requires=requires),
+            marks=expected.get(name, ()),
+        )
+        for name, source in found.items()
+    ]
     metafunc.parametrize(RESULT, cases, ids=list(found), indirect=True)
 
 
@@ -155,7 +166,7 @@ def _named(name: str, folder: Path) -> Iterator[tuple[str, str]]:
         found = beside if beside.is_file() else find_scenario(Path(name))
         paths = [found]
     else:
-        paths = [path for path in catalogue() if _is_like(path.stem, name)]
+        paths = [path for path in catalogue() if is_like(path.stem, name)]
         anchor = Path(name).anchor
         paths = paths or sorted(Path(anchor or folder).glob(name.removeprefix(anchor)))
         if not paths:
@@ -166,27 +177,30 @@ def _named(name: str, folder: Path) -> Iterator[tuple[str, str]]:
         yield path.name.removesuffix(".yaml").removesuffix(".lock"), os.path.relpath(path) if is_own else path.stem
 
 
-def _is_like(stem: str, pattern: str) -> bool:
-    """Does the pattern fit the name of a scenario, or the id that begins it?"""
-    return fnmatchcase(stem, pattern) or fnmatchcase(stem.partition("-")[0], pattern)
-
-
 def judged(request: pytest.FixtureRequest) -> LockResult:
     """Run the scenario of an item; the result, held or violated. Everything else ends the item here."""
     case = request.param
     assert isinstance(case, _Case), f"`{RESULT}` is parametrized by its scenarios"
-    return run(request.config, case.provider, case.scenario, case.seeds)
+    return run(request.config, case.provider, case.scenario, case.seeds, requires=case.requires)
 
 
 def run(
-    config: pytest.Config, provider: str | type[object], scenario: str, seeds: Sequence[int] | None = None
+    config: pytest.Config,
+    provider: str | type[object],
+    scenario: str,
+    seeds: Sequence[int] | None = None,
+    *,
+    requires: Sequence[Ability] = (),
 ) -> LockResult:
     """The result of a scenario that the lock held or broke.
 
-    A scenario that could not be run or judged fails the item, without frames of ours; one that does not apply skips it.
+    A scenario that could not be run or judged fails the item, without frames of ours; one that does not apply skips it,
+    and so does a lock that lacks an ability that the test `requires`.
     """
     asked = config.getoption(SEEDS)
     try:
+        if lacking := abilities_lacking(provider, requires):
+            pytest.skip(lacking)
         result = check_lock(provider, scenario, seed_range(asked) if asked else seeds)
     except LockrefError as error:
         pytest.fail(f"{scenario}: {error}", pytrace=False)
@@ -198,6 +212,6 @@ def run(
 
 
 def require_held(result: LockResult) -> None:
-    """Fail the item, without frames of ours, if the lock broke the scenario."""
+    """Raise LockBroken, which fails the item without frames of ours, if the lock broke the scenario."""
     if not result.is_held:
-        pytest.fail(result.text, pytrace=False)
+        raise LockBroken(result.text)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lockref.testing.options import PROVIDER, SEEDS, SUFFIX
+from lockref.testing.options import MARKERS, PROVIDER, SEEDS, SUFFIX
 
 if TYPE_CHECKING:
     from lockref.testing.checking import LockResult
@@ -37,7 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse seeds that are none before anything is collected."""
+    """Make the markers known, and refuse seeds that are none before anything is collected."""
+    for line in MARKERS:
+        config.addinivalue_line("markers", line)
     if asked := config.getoption(SEEDS):
         from lockref.seeds import seed_range
 

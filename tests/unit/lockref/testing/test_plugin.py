@@ -97,7 +97,7 @@ def test_a_failure_tells_the_cause_and_the_replay_and_no_frame_of_ours(project: 
     for frame in ("conformance.py", "checking.py", "Traceback", "lockref/"):
         assert frame not in told.replace(".lockref/", "")
     (summary,) = re.findall(r"^FAILED .*$", told, re.MULTILINE)
-    assert re.search(r"test_mine\.py::TestHudi::test_scenario\[e08-paused-holder\] - Failed: S\d", summary)
+    assert re.search(r"test_mine\.py::TestHudi::test_scenario\[e08-paused-holder\] - LockBroken: S\d", summary)
     identity = re.search(r"lockref replay (LK-\w+)", told)
     assert identity is not None
     code, told = project.pytest("--lf", "-q")
@@ -218,3 +218,76 @@ def test_seeds_that_are_none_are_a_usage_error(project: Project) -> None:
     assert code == 4
     assert "--lockref-seeds: '9..1' is empty: 9 is larger than 1" in told
     assert "Traceback" not in told
+
+
+MARKED = """
+import pytest
+from lockref.testing import LockConformance, lock_scenarios
+
+@pytest.mark.lock_known_unsafe("e08", reason="HUDI-7777")
+class TestHudi(LockConformance):
+    provider = "hudi"
+    scenarios = ["e01", "e08"]
+    seeds = [1]
+
+@pytest.mark.lock_known_unsafe(reason="mended meanwhile")
+class TestMended(LockConformance):
+    provider = "hardened"
+    scenarios = ["e01"]
+    seeds = [1]
+
+@pytest.mark.lock_known_unsafe("quiet", reason="what cannot be judged is no known failure")
+@lock_scenarios("quiet.yaml", provider="hardened", seeds=[1])
+def test_quiet(): pass
+
+@pytest.mark.lock_requires("tokens", "renews")
+class TestTokens(LockConformance):
+    provider = "hudi"
+    scenarios = ["e01"]
+    seeds = [1]
+
+@pytest.mark.lock_requires("tokens")
+class TestOurTokens(TestTokens):
+    provider = "hardened"
+"""
+
+
+def test_known_failures_are_expected_and_needs_are_asked(project: Project) -> None:
+    """A known failure that holds now fails, and one that cannot be judged is an error. A lacking ability is a skip."""
+    project.write("pytest.ini", "[pytest]\naddopts = --strict-markers\n")
+    project.write("quiet.yaml", QUIET)
+    project.write("test_mine.py", MARKED.replace('"e08", reason="HUDI', '"e0[89]", reason="HUDI', 1))
+    code, told = project.pytest("-q", "-rA")
+    assert code == 1
+    endings = re.findall(r"^(PASSED|XFAIL|FAILED|ERROR) test_mine\.py::(\S+)", told, re.MULTILINE)
+    assert sorted(endings) == [
+        ("ERROR", "test_quiet[quiet]"),
+        ("FAILED", "TestMended::test_scenario[e01-empty-store]"),
+        ("PASSED", "TestHudi::test_scenario[e01-empty-store]"),
+        ("PASSED", "TestOurTokens::test_scenario[e01-empty-store]"),
+        ("XFAIL", "TestHudi::test_scenario[e08-paused-holder]"),
+    ]
+    assert "HUDI-7777" in told
+    assert "[XPASS(strict)] mended meanwhile" in told
+    (skipped,) = re.findall(r"^SKIPPED .*$", told, re.MULTILINE)
+    assert skipped.endswith("hudi: this lock shows no tokens")
+    code, told = project.pytest("-q", "--lf", "-n", "2")
+    assert re.findall(r"\d+ (?:passed|failed|error|xfailed)", told) == ["1 failed", "1 error"]
+    assert "lock_requires(*abilities)" in project.pytest("--markers")[1]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ('lock_known_unsafe("e09", reason="x")', "'e09' is none of the scenarios e01-empty-store, e08-paused-holder"),
+        ('lock_known_unsafe("e08")', "takes names of scenarios and a reason"),
+        ('lock_requires("token")', "'token' is no ability; expected some of renews, tokens"),
+    ],
+)
+def test_a_wrong_marker_is_told_at_collection(written: str, message: str, project: Project) -> None:
+    marked = CLASS.replace("\nclass", f"\nimport pytest\n@pytest.mark.{written}\nclass")
+    project.write("test_mine.py", marked)
+    code, told = project.pytest("-q")
+    assert code == 2
+    assert message in told
+    assert re.findall(r"\.py:\d+", told) == []
