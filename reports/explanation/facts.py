@@ -288,6 +288,16 @@ class RunFacts:
         ]
         return crashes[-1] if crashes else None
 
+    def process_of(self, entry: Row) -> int:
+        """How often the node of a row had started again when its process asked for, or did, what the row tells."""
+        asked = self.exchanges.get(entry["request"]) if entry.get("request") is not None else None
+        at_ns = asked.sent_ns if asked is not None else begin_of(entry, self.moment_ns)
+        return sum(
+            strike.fault.kind == "crash" and strike.node == entry.get("node") and strike.end_ns <= at_ns
+            for strike in self.strikes
+            if strike.end_ns is not None
+        )
+
     def struck(self, strike: Strike) -> Exchange | None:
         """The request that a fault of requests struck: of that node, under way at that instant."""
         under_way = [
@@ -406,6 +416,15 @@ def natural(name: str) -> tuple[str, int, str]:
     head = name.rstrip("0123456789")
     digits = name[len(head) :]
     return (head, int(digits[:9]) if digits else -1, name)
+
+
+def begin_of(entry: Row, otherwise: int = 0) -> int:
+    """The instant of a row of a witness or of a grant; the begin of one that lasts."""
+    interval = entry.get("interval_ns")
+    if isinstance(interval, list) and interval and isinstance(interval[0], int):
+        return int(interval[0])
+    at_ns = entry.get("at_ns", entry.get("begin_hi_ns"))
+    return int(at_ns) if isinstance(at_ns, int) else otherwise
 
 
 def detail_of(row: Row) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lockref.words import IF_ABSENT
-from reports.explanation.facts import Row
+from reports.explanation.facts import Row, begin_of
 from reports.explanation.scene import late_belief
 from reports.explanation.telling import Cause, Teller, entries, plain
 from reports.formats.text import short
@@ -68,9 +68,9 @@ def token_order(tell: Teller) -> Cause:
     witness, moment_ns = tell.facts.witness, tell.facts.moment_ns
     rows = entries(witness, "writes") or entries(witness, "calls")
     earlier, later = (rows[0], rows[-1]) if len(rows) > 1 else ({}, rows[0] if rows else {})
-    who, was = tell.who(later), tell.who(earlier)
-    before = f"{was} had token {earlier.get('token')} since {tell.at(_instant(earlier))}" if earlier else ""
-    given = f"{who} was given token {later.get('token')} at {tell.at(_instant(later, moment_ns))}"
+    who, was = tell.apart(later, earlier)
+    before = f"{was} had token {earlier.get('token')} since {tell.at(begin_of(earlier))}" if earlier else ""
+    given = f"{who} was given token {later.get('token')} at {tell.at(begin_of(later, moment_ns))}"
     grant = tell.facts.grant_of(str(later.get("node")), moment_ns)
     lost = tell.took_over(grant) if grant is not None and tell.facts.predecessor(grant) is not None else ""
     return Cause(
@@ -94,7 +94,7 @@ def belief(tell: Teller) -> Cause:
     begin_ns, end_ns = _overlap(witness, facts.moment_ns)
     one, other = tell.who(late), tell.who(fresh)
     nodes = [str(late.get("node")), str(fresh.get("node"))]
-    since_ns = _instant(late, begin_ns)
+    since_ns = begin_of(late, begin_ns)
     last_yes_ns = end_ns if is_belated else _until(late, end_ns)
     grant, taken = facts.grant_of(nodes[0], since_ns), facts.grant_of(nodes[1], begin_ns)
     # Who took the lock over may have given it back since, and a third client may have it.
@@ -149,7 +149,7 @@ def effect(tell: Teller) -> Cause:
     wrong = guilty[0]
     rival = next((entry for entry in shown if not entry.get("is_guilty")), None)
     kind, node, who = str(witness.get("kind")), str(wrong.get("node")), tell.who(wrong)
-    at_ns = _instant(wrong, facts.moment_ns)
+    at_ns = begin_of(wrong, facts.moment_ns)
     tenure = facts.tenures.get(int(wrong["request"])) if wrong.get("request") is not None else None
     since_ns = tenure.first_ns if tenure is not None else at_ns
     grant = facts.grant_of(node, since_ns)
@@ -207,14 +207,14 @@ _EFFECTS: Final = {
 
 def _wrote(tell: Teller, wrong: Row, rival: Row | None, kind: str) -> str:
     """The guilty write in words: who wrote when, and what it hit."""
-    said = f"{tell.who(wrong)} wrote at {tell.at(_instant(wrong, tell.facts.moment_ns))}"
+    said = f"{tell.who(wrong)} wrote at {tell.at(begin_of(wrong, tell.facts.moment_ns))}"
     if kind == "no grant":
         return f"{said}, and no record of its own was ever in force"
     if kind == "outside its grant":
         return f"{said} and did not hold the lock then"
     if rival is None:
         return said
-    other, when = tell.who(rival), tell.at(_instant(rival))
+    other, when = tell.who(rival), tell.at(begin_of(rival))
     if kind == "stale token":
         taken = f"with token {wrong.get('token')}, after the resource had taken token {rival.get('token')} from {other}"
         return f"{said} {taken} at {when}"
@@ -228,9 +228,9 @@ def takeover(tell: Teller) -> Cause:
     facts, witness = tell.facts, tell.facts.witness
     writes = entries(witness, "writes")
     held, ending = (writes[0], writes[-1]) if writes else ({}, {})
-    who, whose = tell.who(ending), tell.who(held)
+    who, whose = tell.apart(ending, held)
     nodes = [str(ending.get("node")), str(held.get("node"))]
-    at_ns, until_ns = _instant(ending, facts.moment_ns), witness.get("valid_until_true_ns")
+    at_ns, until_ns = begin_of(ending, facts.moment_ns), witness.get("valid_until_true_ns")
     grant = facts.grant_of(nodes[1], at_ns)
     verb = "removed" if ending.get("state") in ("deleted", "released") else "replaced"
     blindly = "" if ending.get("is_conditional", True) else " without a condition"
@@ -269,7 +269,7 @@ def ownership(tell: Teller) -> Cause:
     facts, witness = tell.facts, tell.facts.witness
     writes = entries(witness, "writes")
     before, wrong = (writes[0], writes[-1]) if len(writes) > 1 else ({}, writes[0] if writes else {})
-    node, who, at_ns = str(wrong.get("node")), tell.who(wrong), _instant(wrong, facts.moment_ns)
+    node, who, at_ns = str(wrong.get("node")), tell.who(wrong), begin_of(wrong, facts.moment_ns)
     text = plain(str(witness.get("text"))).replace(", without a condition", " without a condition")
     told = f"{text} at {tell.at(at_ns)}"
     owner, mine = facts.grant_of(str(before.get("node")), at_ns), facts.grant_of(node, at_ns)
@@ -363,7 +363,7 @@ def _stood(tell: Teller, writes: list[dict[str, Any]], node: str, kind: str) -> 
     last = writes[-1] if writes else None
     if kind in ("own grant denied", "false release"):
         live = [each for each in writes if each.get("node") == node and each.get("state") == "live"]
-        grant = tell.facts.grant_of(node, _instant(live[0])) if live else None
+        grant = tell.facts.grant_of(node, begin_of(live[0])) if live else None
         since = f" since {tell.at(grant['begin_hi_ns'])}" if grant is not None else ""
         verb = "came into force" if kind == "own grant denied" else "was in force"
         said = f"its own grant {verb}{since.replace('since', 'at') if kind == 'own grant denied' else since}"
@@ -377,7 +377,7 @@ def _stood(tell: Teller, writes: list[dict[str, Any]], node: str, kind: str) -> 
             "live": "had written the last record",
             "foreign": "had overwritten the record",
         }.get(str(last.get("state")), "wrote last")
-        return "nobody else held it", f"nobody else held it: {tell.who(last)} {state} at {tell.at(_instant(last))}"
+        return "nobody else held it", f"nobody else held it: {tell.who(last)} {state} at {tell.at(begin_of(last))}"
     if kind == "false grant":
         is_own = last is None or last.get("node") == node
         said = "no record of its own was in force" if is_own else f"the record was that of {tell.who(last or {})}"
@@ -389,8 +389,9 @@ def _foreign_end(tell: Teller, grant: Row | None) -> str:
     """The clause that tells of a grant that somebody else released or deleted; empty if nobody did."""
     if grant is None or grant["end_kind"] not in ("released", "deleted", "overwritten") or grant["end_hi_ns"] is None:
         return ""
-    by = tell.writer_at(grant, grant["end_hi_ns"])
-    return tell.ended(grant) if by and by != tell.who(grant) else ""
+    writer = tell.writer_at(grant, grant["end_hi_ns"])
+    by, whose = tell.apart(writer or grant, grant)
+    return tell.ended(grant) if by != whose else ""
 
 
 def _overlap(witness: dict[str, Any], moment_ns: int) -> tuple[int, int]:
@@ -398,15 +399,6 @@ def _overlap(witness: dict[str, Any], moment_ns: int) -> tuple[int, int]:
     if isinstance(edges, list) and len(edges) == 2 and all(isinstance(edge, int) for edge in edges):
         return edges[0], edges[1]
     return moment_ns, moment_ns
-
-
-def _instant(entry: Row, otherwise: int = 0) -> int:
-    """The instant of a row of a witness; the begin of one that lasts."""
-    interval = entry.get("interval_ns")
-    if isinstance(interval, list) and interval and isinstance(interval[0], int):
-        return int(interval[0])
-    at_ns = entry.get("at_ns")
-    return int(at_ns) if isinstance(at_ns, int) else otherwise
 
 
 def _until(entry: Row, otherwise: int) -> int:

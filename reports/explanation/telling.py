@@ -79,6 +79,15 @@ class Teller:
             return "an operator"
         return short(node if task in ("", "main") or not self._has_tasks(node) else f"{node}/{task}", 40)
 
+    def apart(self, one: Row, other: Row) -> tuple[str, str]:
+        """Two clients, as `who`; of two processes of one node the words tell which is which."""
+        names = self.who(one), self.who(other)
+        ages = self.facts.process_of(one), self.facts.process_of(other)
+        if names[0] != names[1] or ages[0] == ages[1]:
+            return names
+        before, after = f"the former process of {names[0]}", f"{names[0]}, started again,"
+        return (after, before) if ages[0] > ages[1] else (before, after)
+
     def _has_tasks(self, node: str) -> bool:
         return len({call.task for call in self.facts.calls.values() if call.node == node}) > 1
 
@@ -204,12 +213,12 @@ class Teller:
 
     def took_over(self, grant: Row) -> str:
         """The begin of a grant: `n3 took the lock over at 12.702 s, 1.7 s after the lease of n1 had ended`."""
-        who, begin_ns = self.who(grant), grant["begin_hi_ns"]
+        begin_ns = grant["begin_hi_ns"]
         before = self.facts.predecessor(grant)
         blindly = self.blindly(grant)
         if before is None:
-            return f"{who} was granted the lock at {self.at(begin_ns)}{blindly}"
-        whose = self.who(before)
+            return f"{self.who(grant)} was granted the lock at {self.at(begin_ns)}{blindly}"
+        who, whose = self.apart(grant, before)
         if before["end_kind"] == "taken_over":
             until_ns = before["valid_until_true_ns"]
             said = f"{who} took the lock over at {self.at(begin_ns)}{blindly}"
@@ -222,33 +231,35 @@ class Teller:
 
     def ended(self, grant: Row) -> str:
         """The end of a grant, and who ended it."""
-        whose, kind, at_ns = self.who(grant), grant["end_kind"], grant["end_hi_ns"]
+        kind, at_ns = grant["end_kind"], grant["end_hi_ns"]
         if at_ns is None:
-            return f"the grant of {whose} was not ended"
-        by = self.writer_at(grant, at_ns)
+            return f"the grant of {self.who(grant)} was not ended"
+        writer = self.writer_at(grant, at_ns)
+        by, whose = self.apart(writer or grant, grant)
         verb = {"released": "released", "deleted": "deleted", "overwritten": "overwrote", "handed_over": "handed on"}
-        if by and by != whose:
+        if by != whose:
             return f"{by} {verb.get(kind, 'ended')} the record of {whose} at {self.at(at_ns)}"
         what = "the lock" if kind == "handed_over" else "its own record"
         return f"{whose} {verb.get(kind, 'ended')} {what} at {self.at(at_ns)}"
 
-    def writer_at(self, grant: Row, at_ns: int) -> str:
-        """The client, or the operator, whose write of this lock landed at an instant."""
+    def writer_at(self, grant: Row, at_ns: int) -> Row | None:
+        """The client, or the operator, whose write of this lock landed at an instant, as a row that names it."""
         for exchange in self.facts.exchanges.values():
             if exchange.key == grant["lock"] and any(
                 when == at_ns and what == "applied" for when, what in exchange.applied
             ):
-                return self.who({"node": exchange.node, "task": exchange.task})
-        return "an operator" if any(row["at_ns"] == at_ns for row in self.facts.tampered) else ""
+                return {"node": exchange.node, "task": exchange.task, "request": exchange.number}
+        return next((row for row in self.facts.tampered if row["at_ns"] == at_ns), None)
 
     def brief_takeover(self, grant: Row) -> str:
         """`n3 took over at 12.702 s`."""
         before = self.facts.predecessor(grant)
         if before is None or before["end_kind"] != "taken_over":
             return f"{self.who(grant)} was granted the lock at {self.at(grant['begin_hi_ns'])}"
+        who, whose = self.apart(grant, before)
         left_ns = (before["valid_until_true_ns"] or 0) - grant["begin_hi_ns"]
-        early = f", {self.length(left_ns)} before the lease of {self.who(before)} ended" if left_ns > 0 else ""
-        return f"{self.who(grant)} took over at {self.at(grant['begin_hi_ns'])}{early}"
+        early = f", {self.length(left_ns)} before the lease of {whose} ended" if left_ns > 0 else ""
+        return f"{who} took over at {self.at(grant['begin_hi_ns'])}{early}"
 
     def bound(self) -> str:
         """` and the clock bound of 500 ms`; empty where the lock is promised exact clocks, or nothing."""

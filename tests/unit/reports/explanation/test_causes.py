@@ -38,15 +38,20 @@ def explained(history: History, clause: str, faults: Sequence[ToldFault] = ()) -
     )  # fmt: skip
 
 
-def paused_holder() -> History:
-    """n1 is paused from 1 s to 13 s under a lease of 10 s; n2 takes over at 11.5 s; n1 writes at 13 s."""
+def paused_holder(*, looks: bool = False) -> History:
+    """n1 is paused from 1 s to 13 s under a lease of 10 s; n2 takes over at 11.5 s; n1 writes at 13 s.
+
+    looks: it reads the record first, when it wakes.
+    """
     history = timed(**SECONDS)
     one = history.granted("n1", call=0, applied=S // 2, returned=S // 2 + 1, valid_for=10 * S)
     history.fault("n1", S, "pause", "begin")
     other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
     history.effect(other, at=12 * S)
     history.fault("n1", 13 * S, "pause", "end")
-    history.believes(one, S // 2 + 1, 13 * S)
+    if looks:
+        history.read("n1", 13 * S + 500, sent=13 * S + 100)
+    history.believes(one, S // 2 + 1, 13 * S + (900 if looks else 0))
     history.effect(one, at=13 * S + 1000, attempt=1)
     history.believes(other, 23 * S // 2 + 1, 14 * S)
     return history
@@ -78,16 +83,7 @@ def test_a_paused_holder_that_writes_without_looking() -> None:
 
 def test_a_holder_that_looked_is_not_said_to_be_blind() -> None:
     """S4: an answer of the store between waking and writing is a look."""
-    history = timed(**SECONDS)
-    one = history.granted("n1", call=0, applied=S // 2, returned=S // 2 + 1, valid_for=10 * S)
-    history.fault("n1", S, "pause", "begin")
-    other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
-    history.effect(other, at=12 * S)
-    history.fault("n1", 13 * S, "pause", "end")
-    history.read("n1", 13 * S + 500, sent=13 * S + 100)
-    history.believes(one, S // 2 + 1, 13 * S + 900)
-    history.effect(one, at=13 * S + 1000)
-    told = explained(history, "S4", [PAUSE])
+    told = explained(paused_holder(looks=True), "S4", [PAUSE])
     assert told.sentence.endswith("n1 woke at 13.000 s and wrote")
     assert "without looking" not in told.paragraph
 
@@ -143,6 +139,38 @@ def test_a_token_that_comes_again() -> None:
     history.granted("n2", call=3 * S, applied=4 * S, returned=4 * S + 1, token=3, valid_for=10 * S)
     told = explained(history, "S2")
     assert told.sentence == "n1 had token 3 since 1.000 s; n2 was given token 3 at 4.000 s"
+
+
+def restarted(history: History, node: str, *, down: int, up: int) -> ToldFault:
+    """A crash of this node in the history, and what is told of it. down, up: when it ended, and began again."""
+    history.fault(node, down, "crash", "begin")
+    history.fault(node, up, "crash", "end")
+    return ToldFault(
+        id="f1", kind="crash", target=node, text=f"crash of {node}", happened=f"{node} crashed", mattered=1
+    )  # fmt: skip
+
+
+def test_two_processes_of_one_node_are_told_apart() -> None:
+    """S2: who started again is another client, with a token that its former process has used."""
+    history = timed(**SECONDS)
+    history.granted("n1", call=0, applied=S, returned=S + 1, token=3, valid_for=10 * S)
+    crash = restarted(history, "n1", down=2 * S, up=3 * S)
+    history.granted("n1", call=4 * S, applied=5 * S, returned=5 * S + 1, token=3, valid_for=10 * S, owner="another")
+    again = explained(history, "S2", [crash])
+    assert "the former process of n1 had token 3 since 1.000 s; n1, started again, was given token 3" in again.sentence
+    assert (
+        "n1, started again, took the lock over at 5.000 s, 6 s before the lease of the former process of n1 ended"
+        in (again.paragraph)
+    )
+
+
+def test_one_process_that_took_its_own_record_again_is_one_client() -> None:
+    """S5: a crash that came later makes no two of it."""
+    history = timed(**SECONDS)
+    history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.granted("n1", call=2 * S, applied=3 * S, returned=3 * S + 1, valid_for=10 * S, owner="another")
+    crash = restarted(history, "n1", down=4 * S, up=5 * S)
+    assert "n1 replaced the record of n1 at 3.000 s" in explained(history, "S5", [crash]).sentence
 
 
 def test_a_denial_that_left_a_grant_behind() -> None:
