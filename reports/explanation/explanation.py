@@ -18,7 +18,7 @@ class ToldFault:
 
     id, kind, target: as in the plan. text: the fault in one line with its numbers, those before it was shrunk included.
     happened: the same as a clause with a verb, such as `n1 was paused for 31 s`. mattered: how often the fault changed
-    something in this run; None where nobody counted.
+    something in this run, 0 where the failure was found not to need it; None where nobody counted.
     """
 
     id: str

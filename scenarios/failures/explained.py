@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lockref.errors import ConfigError, Location
 from lockref.lab.loading import ProviderSpec
+from lockref.words import counted
 from reports.explanation.explain import Subject, explain_run
-from reports.explanation.explanation import Explanation
+from reports.explanation.explanation import Explanation, ToldFault
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
 from scenarios.failures.failure_store import JudgedRun, load_failed
+from scenarios.failures.needed_faults import NeededFaults, needed_faults
 from scenarios.failures.told_faults import told_faults
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
@@ -53,6 +56,9 @@ def explain_loaded(
             location=Location(str(path)),
         )
     shown = judged.shown_under(failure.clause)
+    told = told_faults(failure.plan, planned_faults(failure, scenario), outcome.fault_counts)
+    needed = needed_faults(failure, scenario, spec, {fault.id for fault in told if fault.mattered})
+    told = tuple(replace(fault, mattered=0) if fault.id in needed.unneeded else fault for fault in told)
     explanation = explain_run(
         Subject(
             id=failure.id,
@@ -65,15 +71,26 @@ def explain_loaded(
         grants=shown.grants,
         run=dict(outcome.run_row),
         finding=shown.finding,
-        faults=told_faults(failure.plan, planned_faults(failure, scenario), outcome.fault_counts),
+        faults=told,
     )
-    return replace(explanation, notices=(*_notices(failure, spec, provider, outcome.digest), *explanation.notices))
+    notices = (*_notices(failure, spec, provider, outcome.digest), *_on_faults(needed, told))
+    return replace(explanation, notices=(*notices, *explanation.notices))
 
 
 def planned_faults(failure: Failure, scenario: Scenario) -> dict[str, Fault]:
     """By id, the faults that the scenario gave this seed, before any shrinking."""
     plan = draw_plan(scenario, draw_scenario(scenario, failure.seed), failure.seed)
     return {fault.id: fault for fault in plan.faults}
+
+
+def _on_faults(needed: NeededFaults, told: Sequence[ToldFault]) -> Iterator[str]:
+    """What leaving faults out has shown of a failure that was not shrunk, and what it has not."""
+    spare = [fault for fault in told if fault.id in needed.unneeded]
+    if spare:
+        names = dict.fromkeys(f"{fault.kind.replace('_', ' ')} of {fault.target or 'the store'}" for fault in spare)
+        yield f"the clause also breaks without {counted(len(spare), 'fault')} of the plan: {', '.join(names)}"
+    if needed.untried:
+        yield f"not tried: whether it breaks without {counted(len(needed.untried), 'more fault')} of the plan"
 
 
 def _notices(failure: Failure, spec: ProviderSpec, provider: str | None, digest: str) -> list[str]:

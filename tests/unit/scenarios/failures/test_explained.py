@@ -67,6 +67,26 @@ def test_the_same_failure_is_told_in_the_same_words(stored: dict[str, Path]) -> 
     assert explain(stored["S4"]) == explain(stored["S4"])
 
 
+def test_a_fault_that_an_unshrunk_failure_does_not_need_is_no_cause(stored: dict[str, Path]) -> None:
+    """Nobody shrinks a failure of liveness, so each of its faults is left out once: the pause is needed."""
+    assert json.loads(stored["L4"].read_text()).get("shrink") is None
+    told = explain(stored["L4"])
+    assert told.notices == ("the clause also breaks without 1 fault of the plan: offset of n2",)
+    assert "n1 was paused for" in told.paragraph
+    assert "clock of n2" not in told.paragraph
+    assert {row.node for row in told.events if row.is_fault} == {"n1"}
+
+
+def test_faults_beyond_the_bound_are_said_to_be_untried(
+    stored: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not left out is not said to be needed."""
+    monkeypatch.setattr("scenarios.failures.needed_faults.RUNS_MAX", 1)
+    assert explain(stored["L4"]).notices[-1] == "not tried: whether it breaks without 1 more fault of the plan"
+    monkeypatch.setattr("scenarios.failures.needed_faults.RUNS_MAX", 0)
+    assert "clock of n2" in explain(stored["L4"]).paragraph
+
+
 def test_a_lock_that_keeps_the_clause_leaves_nothing_to_explain(stored: dict[str, Path]) -> None:
     """Under the lock that says no in time there is no failure, and no cause is made up."""
     with pytest.raises(ConfigError, match="no longer fails: S3 holds under hardened"):
