@@ -29,7 +29,7 @@ from lockref.helix.lock import LOCK_UNLOCK
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.temporary_folders import owned_folder
 from lockref.words import Outcome
-from scenarios.backends.peer_process import Peer
+from scenarios.backends.asked_process import AskedProcess
 from scenarios.backends.zookeeper import ZooKeeperServers, started_zookeeper
 from scenarios.helix import controller_process, participants_process
 
@@ -85,7 +85,7 @@ class Storm:
 class _Watch:
     """Asks the controller's process what it sees."""
 
-    def __init__(self, controller: Peer) -> None:
+    def __init__(self, controller: AskedProcess) -> None:
         self._controller = controller
 
     def look(self) -> Mapping[str, Any]:
@@ -181,19 +181,19 @@ def _names(size: Size) -> Iterator[tuple[str, list[str]]]:
         yield f"participants-{number + 1}", everybody[number :: size.processes]
 
 
-def _process(module: str, told: Mapping[str, object], folder: Path, name: str) -> Peer:
-    return Peer(module, [sys.executable, "-m", module], told, env={}, log_folder=folder, name=name)
+def _process(module: str, told: Mapping[str, object], folder: Path, name: str) -> AskedProcess:
+    return AskedProcess(module, [sys.executable, "-m", module], told, env={}, log_folder=folder, name=name)
 
 
-def _asked(groups: Sequence[Peer], what: str) -> list[dict[str, Any]]:
+def _asked(groups: Sequence[AskedProcess], what: str) -> list[dict[str, Any]]:
     """All at once, for each is busy with its answer for a while."""
     for group in groups:
         group.ask(do=what)
     return [group.answer(_TIMEOUT_S) for group in groups]
 
 
-def _memory_mib(peer: Peer) -> float:
-    return float(psutil.Process(peer.pid).memory_info().rss) / _MIB
+def _memory_mib(process: AskedProcess) -> float:
+    return float(psutil.Process(process.pid).memory_info().rss) / _MIB
 
 
 def _told(storm: Storm, size: Size) -> Iterator[str]:

@@ -34,7 +34,7 @@ JSON: dict[str, tuple[int, str]] = {
     "scenarios/helix/participants_process.py": (2, PIPE),
     "scenarios/helix/controller_process.py": (2, PIPE),
     "scenarios/injection/session.py": (1, PIPE),
-    "scenarios/backends/peer_process.py": (1, PEER),
+    "scenarios/backends/asked_process.py": (1, PEER),
     "scenarios/backends/node.py": (2, "npm's lock file, in a folder that its hash names"),
 }
 """File to how often it reads JSON in another way, and why it may."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from scenarios.backends.peer_process import Peer
+from scenarios.backends.asked_process import AskedProcess
 from scenarios.injection.faultproxy import FaultProxy
 from sim.faults.answers import Error
 from sim.faults.network import Delay
@@ -21,7 +21,7 @@ _HEARTBEAT: Final = b"DynamoDB_20120810.UpdateItem"
 _POLL_S: Final = 0.1
 
 
-def _holder(run: Experiment, table: str, name: str, *, endpoint: str = "") -> Peer:
+def _holder(run: Experiment, table: str, name: str, *, endpoint: str = "") -> AskedProcess:
     """A client whose lease is the experiment's; heartbeats come four times a lease, as its documentation advises."""
     endpoint = endpoint or run.lake.endpoint
     argument = {
@@ -34,15 +34,15 @@ def _holder(run: Experiment, table: str, name: str, *, endpoint: str = "") -> Pe
         "AWS_EC2_METADATA_DISABLED": "true",
     }  # fmt: skip
     command = in_its_python("python_dynamodb_lock", _HOLDER)
-    return Peer("python_dynamodb_lock", command, argument, env=env, log_folder=run.lake.log_folder, name=name)
+    return AskedProcess("python_dynamodb_lock", command, argument, env=env, log_folder=run.lake.log_folder, name=name)
 
 
-def _ask(peer: Peer, do: str, **how: object) -> dict[str, Any]:
+def _ask(peer: AskedProcess, do: str, **how: object) -> dict[str, Any]:
     peer.ask(do=do, **how)
     return peer.answer(ANSWER_S + float(str(how.get("timeout_s", 0))))
 
 
-def _two(run: Experiment, stack: contextlib.ExitStack) -> tuple[FaultProxy, Peer, Peer]:
+def _two(run: Experiment, stack: contextlib.ExitStack) -> tuple[FaultProxy, AskedProcess, AskedProcess]:
     """A proxy, a holder behind it that has the lock, and another client that has been refused."""
     table = run.lake.new_key()
     proxy = stack.enter_context(run.lake.proxy())

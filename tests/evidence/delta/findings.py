@@ -16,7 +16,7 @@ from typing import Any, Final
 from lockref.delta.record import DATA, DURATION, NOT_ACQUIRABLE, OWNER, RELEASED
 from lockref.dynamodb.table import VERSION, Attribute, flag, text
 from lockref.runtime import NS_PER_S
-from scenarios.backends.peer_process import Peer
+from scenarios.backends.asked_process import AskedProcess
 from scenarios.injection.faultproxy import FaultProxy
 from sim.faults.network import Delay, LoseRequest
 from tests.evidence.delta.lake import UNSAFE, LabelledLog, Lake, lock_options
@@ -47,19 +47,21 @@ class Experiment:
 
     def locking(
         self, original: str, table: str, key: str, name: str, *, endpoint: str = "", additional_s: int = 1
-    ) -> Peer:
+    ) -> AskedProcess:
         """A writer with the lock."""
         options = lock_options(key, owner=name, lease_s=self.lease_s, additional_s=additional_s)
         return self.lake.writer(original, table, options, name=name, endpoint=endpoint)
 
 
-def committed(peer: Peer, *labels: str, timeout_s: float = ANSWER_S) -> list[dict[str, Any]]:
+def committed(peer: AskedProcess, *labels: str, timeout_s: float = ANSWER_S) -> list[dict[str, Any]]:
     """Let it append these, and wait for what it says of each."""
     peer.ask(append=labels)
     return [peer.answer(timeout_s) for _ in labels]
 
 
-def committed_beside(run: Experiment, peers: Sequence[Peer], work: Callable[[str], None]) -> list[dict[str, Any]]:
+def committed_beside(
+    run: Experiment, peers: Sequence[AskedProcess], work: Callable[[str], None]
+) -> list[dict[str, Any]]:
     """Let the peers append while two threads of ours work. Returns what the peers say of each append.
 
     The first peer makes the table before. work: what a thread does, by its name.

@@ -20,7 +20,7 @@ from lockref.dynamodb.table import TABLE, Item, TableClient, text
 from lockref.runtime import NS_PER_S
 from lockref.temporary_folders import owned_folder
 from scenarios.backends import start_backend
-from scenarios.backends.peer_process import Peer
+from scenarios.backends.asked_process import AskedProcess
 from scenarios.injection.faultproxy import FaultProxy
 from scenarios.workloads.delta.log_rows import FILE_NAME, TABLE_PATH, LogRows, open_rows
 from scenarios.workloads.delta.places import LogPlaces
@@ -149,7 +149,9 @@ class Lake:
         self._numbers["key"] += 1
         return f"lock-{self._numbers['key']}"
 
-    def writer(self, original: str, table: str, options: Mapping[str, str], *, name: str, endpoint: str = "") -> Peer:
+    def writer(
+        self, original: str, table: str, options: Mapping[str, str], *, name: str, endpoint: str = ""
+    ) -> AskedProcess:
         """A `deltalake` that appends to `table`. endpoint: of a proxy, instead of the server itself."""
         env = {
             "AWS_ENDPOINT_URL": endpoint or self.endpoint,
@@ -162,7 +164,9 @@ class Lake:
             **options,
         }
         command = in_its_python(original, _WRITER)
-        return Peer(original, command, {"table": table, "options": env}, env=env, log_folder=self.log_folder, name=name)
+        return AskedProcess(
+            original, command, {"table": table, "options": env}, env=env, log_folder=self.log_folder, name=name
+        )
 
     def row(self, key: str) -> Item | None:
         """The lock's row now."""

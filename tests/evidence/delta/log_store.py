@@ -14,7 +14,7 @@ from lockref.dynamodb.table import Item, TableClient
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.stores.port import ObjectStore, ReadReply, StoreCapabilities, Version, WriteReply
 from lockref.words import Outcome
-from scenarios.backends.peer_process import Peer
+from scenarios.backends.asked_process import AskedProcess
 from scenarios.workloads.delta.log_files import Commit, Log, parse_entry_key
 from scenarios.workloads.delta.log_rows import COMPLETE, EXPIRE_TIME, FILE_NAME, TABLE_PATH, TEMP_PATH
 from scenarios.workloads.delta.protocols import commit_by, help_each_other
@@ -99,7 +99,7 @@ def ours(run: Experiment, table: str, *, dies: bool = False) -> Iterator[Ours]:
         yield writer
 
 
-def _theirs(run: Experiment, table: str, name: str, *, endpoint: str = "") -> Peer:
+def _theirs(run: Experiment, table: str, name: str, *, endpoint: str = "") -> AskedProcess:
     return run.lake.writer(LOG_STORE_RELEASE, table, LOG_STORE, name=name, endpoint=endpoint)
 
 

@@ -24,7 +24,7 @@ from lockref.delta.record import DURATION, OWNER
 from lockref.dynamodb.table import KEY, TABLE, VERSION, Item
 from lockref.errors import BackendUnavailable
 from lockref.runtime import NS_PER_S
-from scenarios.backends.peer_process import Peer
+from scenarios.backends.asked_process import AskedProcess
 from tests.evidence.delta.crates import crate_driver
 from tests.evidence.delta.lake import REGION, Lake
 from tests.evidence.delta.originals import in_its_python
@@ -180,7 +180,7 @@ def record_crate(lake: Lake, build: str, situation: Situation) -> Trace:
         env = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": REGION}
         with recording(script, lake.endpoint) as endpoint:
             told = {"build": build, "endpoint": endpoint, "options": options}
-            with Peer(
+            with AskedProcess(
                 f"dynamodb_lock {build}", [str(crate_driver())], told, env=env, log_folder=lake.log_folder, name=table
             ) as peer:
                 _play(peer, script)
@@ -196,7 +196,7 @@ def record_java(lake: Lake, situation: Situation) -> Trace:
             "endpoint": endpoint, "warm_endpoint": lake.endpoint, "region": REGION, "table": table,
             "owner": OWNER_NAME, "lease_ms": str(situation.lease_s * 1000),
         }  # fmt: skip
-        with Peer(
+        with AskedProcess(
             "dynamodb-lock-client", JAVA_CLIENT.command(), told, env={}, log_folder=lake.log_folder, name=table
         ) as peer:
             _play(peer, script, **periods)
@@ -264,7 +264,7 @@ def record_port(lake: Lake, situation: Situation) -> Trace:
         script = Script(situation, plant, int(time.time()))
         with (
             recording(script, lake.endpoint, _port_renamed) as endpoint,
-            Peer(
+            AskedProcess(
                 "python_dynamodb_lock", command, {**told, "endpoint": endpoint}, env=env,
                 log_folder=lake.log_folder, name=table,
             ) as peer,
@@ -273,7 +273,7 @@ def record_port(lake: Lake, situation: Situation) -> Trace:
     return script.trace()
 
 
-def _play(peer: Peer, script: Script, **periods: str) -> None:
+def _play(peer: AskedProcess, script: Script, **periods: str) -> None:
     """Let the original make the calls. periods: what it is told with each, and the trace does not repeat."""
     for call in script.situation.calls:
         peer.ask(**call, **periods)

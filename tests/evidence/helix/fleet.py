@@ -27,7 +27,7 @@ from lockref.helix.rebalancers import Question, mod
 from lockref.helix.records.messages import Message
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.words import Outcome
-from scenarios.backends.peer_process import Peer
+from scenarios.backends.asked_process import AskedProcess
 from scenarios.helix import controller_process
 from tests.evidence.helix.beliefs import Belief, Heard, Left, Told, from_callbacks, overlaps
 from tests.evidence.helix.stranger import Habits, Stranger
@@ -91,7 +91,7 @@ class Fleet:
         self._client = KazooClient(hosts=hosts, timeout=10)
         self._client.start(timeout=30)
         self.tree = Tree(self._client, cluster.name)
-        self._processes: dict[str, Peer] = {}
+        self._processes: dict[str, AskedProcess] = {}
         self._theirs: dict[str, str] = {}
         self._ours: dict[str, Participant] = {}
         self._told: list[Told] = []
@@ -100,7 +100,7 @@ class Fleet:
         self._strangers: list[Stranger] = []
         self._controllers: dict[str, Controller] = {}
         self._threads: list[threading.Thread] = []
-        self._ours_apart: Peer | None = None
+        self._ours_apart: AskedProcess | None = None
         self.alarms: list[Alarm] = []
         self.failures: list[Exception] = []
         self.doubles: list[str] = []
@@ -121,11 +121,11 @@ class Fleet:
 
     # Processes of Helix.
 
-    def process(self, name: str) -> Peer:
+    def process(self, name: str) -> AskedProcess:
         """The process of that name; it is started on first use."""
         if name not in self._processes:
             options = (f"-Dzk.session.timeout={self._session_s * 1000}", f"-Dlog4j2.configurationFile={LOGGING}")
-            self._processes[name] = Peer(
+            self._processes[name] = AskedProcess(
                 "helix 1.4.3", HELIX.command((*options, *self._java_options)), {"zookeeper": self._hosts}, env={},
                 log_folder=self._log_folder, name=f"{self.cluster.name}-{name}",
             )  # fmt: skip
@@ -189,7 +189,7 @@ class Fleet:
             "zookeeper": self._hosts, "cluster": self.cluster.name, "name": "ours", "rebalancer": rebalancer,
             "session_s": self._session_s, "is_descending": True,
         }  # fmt: skip
-        self._ours_apart = Peer(
+        self._ours_apart = AskedProcess(
             "our controller", [sys.executable, "-m", controller_process.__name__], told, env={},
             log_folder=self._log_folder, name=f"{self.cluster.name}-ours",
         )  # fmt: skip

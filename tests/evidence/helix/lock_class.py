@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends.peer_process import Peer
+from scenarios.backends.asked_process import AskedProcess
 from tests.evidence.helix.fleet import LOGGING
 from tests.evidence.peers.java_program import JavaProgram
 
@@ -36,7 +36,7 @@ class LockClass:
 
     def __init__(self, hosts: str, log_folder: Path, *, name: str = "helix-lock") -> None:
         command = HELIX_LOCK.command((f"-Dlog4j2.configurationFile={LOGGING}", "-Xmx256m"))
-        self._peer = Peer(
+        self._peer = AskedProcess(
             "helix-lock 1.4.3", command, {"zookeeper": hosts}, env={}, log_folder=log_folder, name=name
         )  # fmt: skip
         self._ids = itertools.count(1)

@@ -1,4 +1,4 @@
-"""An original in a process of its own, which can be killed: JSON lines in, JSON lines out."""
+"""A program in a process of its own that is asked in lines of JSON, answers in such lines, and can be killed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ _END_TIMEOUT_S: Final = 10
 _TAIL: Final = 600
 
 
-class Peer:
-    """A running original. A context manager; its end kills the process.
+class AskedProcess:
+    """A running program. A context manager; its end kills the process.
 
-    original: what to call it. command: the program. argument: of the program, as JSON. env: added to ours.
+    program: what to call it, beside the `name` of this process. command: how it is started. argument: of it, as JSON.
+        env: added to ours.
     log_folder: where its error output stays.
     Errors: BackendUnavailable if it does not start.
     """
 
     def __init__(
-        self, original: str, command: Sequence[str], argument: Mapping[str, object], *, env: Mapping[str, str],
+        self, program: str, command: Sequence[str], argument: Mapping[str, object], *, env: Mapping[str, str],
         log_folder: Path, name: str,
     ) -> None:  # fmt: skip
         self.name = name
-        self.original = original
+        self.program = program
         self._log_path = log_folder / f"{name}.log"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "AWS_", "DYNAMO_"))}
         with self._log_path.open("wb") as log:
@@ -71,11 +72,11 @@ class Peer:
         try:
             found = self._answers.get(timeout=timeout_s)
         except queue.Empty:
-            raise TimeoutError(f"{self.name} ({self.original}) did not answer within {timeout_s} s") from None
+            raise TimeoutError(f"{self.name} ({self.program}) did not answer within {timeout_s} s") from None
         if found is None:
             self._answers.put(None)
             tail = self._log_path.read_text(encoding="utf-8", errors="replace")[-_TAIL:]
-            raise BackendUnavailable(f"{self.name} ({self.original}) has ended:\n{tail}")
+            raise BackendUnavailable(f"{self.name} ({self.program}) has ended:\n{tail}")
         return found
 
     @property
