@@ -289,7 +289,7 @@ class RunFacts:
         return crashes[-1] if crashes else None
 
     def process_of(self, entry: Row) -> int:
-        """How often the node of a row had started again when its process asked for, or did, what the row tells."""
+        """The number of restarts of a row's node before its process asked for, or did, what the row tells."""
         asked = self.exchanges.get(entry["request"]) if entry.get("request") is not None else None
         at_ns = asked.sent_ns if asked is not None else begin_of(entry, self.moment_ns)
         return sum(

@@ -84,7 +84,7 @@ def planned_faults(failure: Failure, scenario: Scenario) -> dict[str, Fault]:
 
 
 def _on_faults(needed: NeededFaults, told: Sequence[ToldFault]) -> Iterator[str]:
-    """What leaving faults out has shown of a failure that was not shrunk, and what it has not."""
+    """Notes on a failure that was not shrunk: the faults that it does not need, and how many were not tried."""
     spare = [fault for fault in told if fault.id in needed.unneeded]
     if spare:
         names = dict.fromkeys(f"{fault.kind.replace('_', ' ')} of {fault.target or 'the store'}" for fault in spare)

@@ -30,7 +30,7 @@ class NeededFaults:
 
 
 def needed_faults(failure: Failure, scenario: Scenario, spec: ProviderSpec, struck: Collection[str]) -> NeededFaults:
-    """Which faults of an unshrunk failure it does not need. struck: the ids of those that changed something.
+    """The faults that an unshrunk failure does not need. struck: the ids of those that changed something.
 
     A single fault is not left out, nor is one of a failure that was shrunk.
     """
