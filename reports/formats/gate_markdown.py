@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.formats.gate_result import FailureGroup, GatedScenario, GateResult
-from reports.formats.gate_screen import headline, shown_by
+from reports.formats.gate_screen import ended_by, headline, shown_by
 from reports.formats.markdown import BYTES_MAX, bounded, fenced, folded, table
 from reports.formats.text import markdown_text, readable
 
@@ -27,6 +27,9 @@ def _parts(result: GateResult) -> Iterator[str]:
     if stopping:
         yield "\n### What broke\n"
     yield from (_cause(group) for group in stopping)
+    yield from _list(
+        "Crashes of the lock", [f"{each.sentence}; {ended_by(each)}; {each.replay}" for each in result.crashes]
+    )
     yield from _list("Required", [limit.told for limit in result.required])
     accepted = [group for group in result.groups if group.accepted]
     yield from _list("Accepted", [f"{each.cause}: {readable(each.sentence)} ({each.accepted})" for each in accepted])

@@ -95,6 +95,19 @@ class FailureGroup(_Part):
     accepted: str = ""
 
 
+class Crash(_Part):
+    """One step of the lock that raised what is no LockError: its author's to mend. It ends the runs of a scenario.
+
+    step: the function of the lock. sentence: what it raised, where, and what lay under the lock's key then.
+    scenarios: all that it ended. replay: the line that shows it again.
+    """
+
+    step: str
+    sentence: str
+    scenarios: tuple[str, ...]
+    replay: str = ""
+
+
 class AbilityFound(_Part):
     """One ability of the lock.
 
@@ -128,6 +141,7 @@ class GateResult(_Part):
     first, those that most scenarios show first. unexplored: sentences on what was not explored. cut: why the gate ended
     before all was explored that was planned; "" if it did not. folder: the run folder, as a path.
     lock_file, lock_line: where the class of the lock begins; "" and None where that is not known.
+    crashes: the errors of Python that the lock raised, each told once over all scenarios.
     required: the limits of `--require`. notes: what is wrong with the list of known failures, and what was left out.
     """
 
@@ -144,6 +158,7 @@ class GateResult(_Part):
     folder: str = ""
     lock_file: str = ""
     lock_line: int | None = None
+    crashes: tuple[Crash, ...] = ()
     required: tuple[Required, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lockref.words import counted
-from reports.formats.gate_result import AbilityFound, FailureGroup, GatedScenario, GateResult
+from reports.formats.gate_result import AbilityFound, Crash, FailureGroup, GatedScenario, GateResult
 from reports.formats.text import readable, short
 
 LINES_MAX: Final = 40
@@ -15,6 +15,7 @@ _LINES_OF_GROUP: Final = 3
 _NAMES_MAX: Final = 4
 _OPEN_MAX: Final = 3
 _CONTRADICTIONS_MAX: Final = 2
+_CRASHES_MAX: Final = 2
 _EDGE_LINES_MAX: Final = 2
 """Lines for each of: accepted causes, required limits, notes about the list of known failures."""
 _WORDS: Final = {
@@ -37,7 +38,8 @@ def screen_lines(result: GateResult) -> list[tuple[str, str]]:
     before = list(_ability_lines(result.abilities))
     after = [
         *_open_lines("inconclusive", result.having("inconclusive")),
-        *_open_lines("could not be run", result.having("could_not_be_run")),
+        *_crash_lines(result.crashes),
+        *_open_lines("could not be run", _not_run(result)),
         *_not_applicable_lines(result.having("not_applicable")),
         *_edge_lines(result),
         *_tail_lines(result),
@@ -93,11 +95,32 @@ def shown_by(group: FailureGroup) -> str:
     return f"{counted(len(group.scenarios), 'scenario')} {show} it: {names}{f' and {rest} more' if rest > 0 else ''}"
 
 
+def ended_by(crash: Crash) -> str:
+    """The number of scenarios that a crash ended, and the first of their names."""
+    names = ", ".join(crash.scenarios[:_NAMES_MAX])
+    rest = len(crash.scenarios) - _NAMES_MAX
+    return f"it ended {counted(len(crash.scenarios), 'scenario')}: {names}{f' and {rest} more' if rest > 0 else ''}"
+
+
 def _open_lines(word: str, scenarios: Sequence[GatedScenario]) -> Iterator[tuple[str, str]]:
     for each in scenarios[:_OPEN_MAX]:
         yield f"  {word}: {each.name}: {short(each.reason, 130)}", ""
     if len(scenarios) > _OPEN_MAX:
         yield f"  and {len(scenarios) - _OPEN_MAX} more {word}: see gate.json", ""
+
+
+def _crash_lines(crashes: Sequence[Crash]) -> Iterator[tuple[str, str]]:
+    for crash in crashes[:_CRASHES_MAX]:
+        yield f"✗ crash   {readable(crash.sentence)}", "bad"
+        yield f"    {ended_by(crash)}; {crash.replay}", ""
+    if len(crashes) > _CRASHES_MAX:
+        yield f"  and {counted(len(crashes) - _CRASHES_MAX, 'more step')} that crashed: see gate.json", ""
+
+
+def _not_run(result: GateResult) -> list[GatedScenario]:
+    """Those that could not be run for another reason than a crash of the lock."""
+    crashed = {name for crash in result.crashes for name in crash.scenarios}
+    return [each for each in result.having("could_not_be_run") if each.name not in crashed]
 
 
 def _not_applicable_lines(scenarios: Sequence[GatedScenario]) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ There is no list of names. `lockref sim --all` and `lockref gate` ask here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -80,21 +80,29 @@ class Asked:
     """The demands of a scenario on a lock.
 
     dropped: the demanded situations that are not asked of it, each with the ability that it lacks.
+    observed: further ones that never came about in the runs, each with what the lock was seen never to do (`observed`).
     not_applicable: why the scenario as a whole is about something else than this lock; "" if it is not.
     is_run: False where not even its clauses are asked, because the clients use the lock in a way that is not its own.
     """
 
     dropped: Mapping[str, Ability]
+    observed: Mapping[str, str] = field(default_factory=dict)
     not_applicable: str = ""
     is_run: bool = True
 
     @property
+    def without(self) -> frozenset[str]:
+        """All situations that are not asked of the lock."""
+        return frozenset(self.dropped) | frozenset(self.observed)
+
+    @property
     def note(self) -> str:
         """The demands that were dropped, in words; "" where none was."""
-        if not self.dropped:
-            return ""
-        lacking = dict.fromkeys(LACKS[ability] for ability in self.dropped.values())
-        return f"without {', '.join(self.dropped)}: {', '.join(lacking)}"
+        reasons = {name: LACKS[ability] for name, ability in self.dropped.items()} | dict(self.observed)
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in reasons.items():
+            by_reason.setdefault(reason, []).append(name)
+        return "; ".join(f"without {', '.join(names)}: {reason}" for reason, names in by_reason.items())
 
 
 def asked_of(scenario: Scenario, has: Iterable[Ability]) -> Asked:
@@ -136,12 +144,12 @@ def _lacking_for_faults(scenario: Scenario, situation: str, able: frozenset[Abil
             return None
     else:
         return None
-    lacks = [_lack_of(fault, able) for fault in scenario.faults if kinds is None or fault.kind in kinds]
+    lacks = [lack_of(fault, able) for fault in scenario.faults if kinds is None or fault.kind in kinds]
     found = [lack for lack in lacks if lack is not None]
     return found[0] if found and len(found) == len(lacks) else None
 
 
-def _lack_of(fault: Any, able: frozenset[Ability]) -> Ability | None:
+def lack_of(fault: Any, able: frozenset[Ability]) -> Ability | None:
     """The ability that the lock lacks and without which the fault never strikes; None if it can strike."""
     if fault.kind in _OVERTAKING:
         return None if Ability.RENEWS in able else Ability.RENEWS
@@ -168,7 +176,7 @@ def _not_applicable(scenario: Scenario, dropped: Mapping[str, Ability], able: fr
         return f"its clients ask for a fencing token, and {LACKS[Ability.TOKENS]}"
     if not dropped or not scenario.faults or scenario.swarm is not None:
         return ""
-    lacks = [_lack_of(fault, able) for fault in scenario.faults]
+    lacks = [lack_of(fault, able) for fault in scenario.faults]
     if any(lack is None for lack in lacks):
         return ""
     kinds = ", ".join(dict.fromkeys(fault.kind.replace("_", " ") for fault in scenario.faults))

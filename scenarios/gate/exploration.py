@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lockref.errors import LockrefError
 from lockref.lab.loading import ProviderSpec
@@ -16,6 +16,7 @@ from scenarios.definition.mixture import inapplicable
 from scenarios.definition.schema import Scenario
 from scenarios.gate.abilities import Abilities
 from scenarios.gate.demands import Asked, asked_of
+from scenarios.gate.observed import never_done
 from scenarios.gate.shares import SoFar, next_round
 from scenarios.gate.spending import SCOUTS, Scouted, further_seeds
 
@@ -25,12 +26,14 @@ class Explored:
     """One scenario of a gate.
 
     asked: what it asks of this lock. misfit: why it says nothing about the lock; "" if it does.
+    is_own: it is a file of the user, and not of the catalogue: what it demands has to come about.
     result: its runs, judged; None where none was made, because of the misfit or of `error`.
     """
 
     scenario: Scenario
     asked: Asked
     misfit: str = ""
+    is_own: bool = False
     result: CampaignResult | None = None
     error: LockrefError | None = None
 
@@ -112,6 +115,7 @@ def explore(
             break
         run({name: range(done + 1, done + 1 + number) for name, (done, number) in planned.items()})
         abilities = _settled(spec, running, abilities)
+    _excused(spec, running, abilities)
     return Exploration(explored=parts, abilities=abilities, cut=cut)
 
 
@@ -143,8 +147,21 @@ def _settled(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities
     for part in parts:
         part.asked = asked_of(part.scenario, abilities.has)
         if part.result is not None:
-            part.result.ask(part.scenario, spec, without=part.asked.dropped)
+            part.result.ask(part.scenario, spec, without=part.asked.without)
     return abilities
+
+
+def _excused(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities) -> None:
+    """What never came about, because of what the lock does not do, is not asked of it. Settled after the last run."""
+    for part in parts:
+        if part.result is None or part.is_own:
+            continue
+        summary = part.result.summary
+        observed = never_done(part.scenario, abilities.has, summary.reach, runs=summary.runs)
+        part.asked = replace(
+            part.asked, observed={name: why for name, why in observed.items() if name not in part.asked.dropped}
+        )
+        part.result.ask(part.scenario, spec, without=part.asked.without)
 
 
 def _scouted(part: Explored) -> Scouted:

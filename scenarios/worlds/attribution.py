@@ -10,13 +10,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from lockref.errors import ConfigError
+from lockref.errors import ConfigError, quote
 from lockref.lab.loading import ProviderSpec
+from lockref.provider import DEFAULT_STORE
 from lockref.rooms import PACKAGES
+from sim.world import World
 
 _LOCKS = ("lockref.locks", "lockref.storage")
 _LIBRARY_PATHS = ("site-packages", "dist-packages")
 _WORDS_MAX = 200
+
+
+class LockRaised(ConfigError):
+    """The lock under test raised what is no LockError: its author mends it, or answers with a LockError.
+
+    what: the error, in words. step: the function of the lock's own code that raised it, or that called what raised it.
+    place: its file and line; both "" where nothing of it was on the way. stood: what lay under the lock's key then.
+    """
+
+    what: str = ""
+    step: str = ""
+    place: str = ""
+    stood: str = ""
 
 
 def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
@@ -34,20 +49,25 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
     """
     is_stranger = _room_of(provider) not in PACKAGES
     return any(
-        is_foreign or (is_stranger and module.startswith(_LOCKS)) for _, module, is_foreign in _walk(error, provider)
+        is_foreign or (is_stranger and module.startswith(_LOCKS)) for _, _, module, is_foreign in _walk(error, provider)
     )
 
 
 def place_of(error: BaseException, provider: ProviderSpec) -> str:
     """`file.py:17`, where in the lock's own code it was raised, or called what raised; empty if nowhere in it."""
+    return _own_step(error, provider)[0]
+
+
+def _own_step(error: BaseException, provider: ProviderSpec) -> tuple[str, str]:
+    """The place in the lock's own code, as `place_of`, and the function that stands there."""
     is_ours = _room_of(provider) in PACKAGES
     own_module = _module_of(provider)
-    places = [
-        place
-        for place, module, is_foreign in _walk(error, provider)
+    steps = [
+        (place, step)
+        for place, step, module, is_foreign in _walk(error, provider)
         if is_foreign or (is_ours and module == own_module)
     ]
-    return places[-1] if places else ""
+    return steps[-1] if steps else ("", "")
 
 
 def _module_of(provider: ProviderSpec) -> str:
@@ -58,15 +78,15 @@ def _room_of(provider: ProviderSpec) -> str:
     return _module_of(provider).split(".")[0]
 
 
-def _walk(error: BaseException, provider: ProviderSpec) -> Iterator[tuple[str, str, bool]]:
-    """Each call on the way to the error, outermost first: place, module, and whether it is the stranger's own code."""
+def _walk(error: BaseException, provider: ProviderSpec) -> Iterator[tuple[str, str, str, bool]]:
+    """Each call on the way to the error, outermost first: place, function, module, and is it the stranger's own?"""
     own = _room_of(provider)
     trace = error.__traceback__
     while trace is not None:
         code, module = trace.tb_frame.f_code, str(trace.tb_frame.f_globals.get("__name__", ""))
         room = module.split(".")[0]
         is_foreign = room not in PACKAGES and (room == own or not _is_library(room, code.co_filename))
-        yield f"{code.co_filename}:{trace.tb_lineno}", module, is_foreign
+        yield f"{code.co_filename}:{trace.tb_lineno}", code.co_qualname, module, is_foreign
         trace = trace.tb_next
 
 
@@ -74,12 +94,29 @@ def _is_library(room: str, file: str) -> bool:
     return room in sys.stdlib_module_names or any(folder in file for folder in _LIBRARY_PATHS)
 
 
-def attributed(error: BaseException, provider: ProviderSpec, where: str) -> ConfigError:
-    """The one line that tells the lock's author. where: what is known of the place, for the reader."""
+def attributed(error: BaseException, provider: ProviderSpec, where: str, stood: str = "") -> LockRaised:
+    """The one line that tells the lock's author. where: what is known of the place, for the reader.
+
+    stood: what lay under the lock's key then; "" where that is not known.
+    """
     words = " ".join(str(error).split())[:_WORDS_MAX]
-    notes = "; ".join([where, *getattr(error, "__notes__", ())])
-    place = place_of(error, provider)
+    notes = "; ".join([where, *([stood] if stood else []), *getattr(error, "__notes__", ())])
+    place, step = _own_step(error, provider)
     what = f"{type(error).__name__} at {place}" if place else type(error).__name__
-    return ConfigError(
+    found = LockRaised(
         f"provider {provider.name!r} raised {what}: {words} ({notes}); a lock answers with LockError and its subclasses"
     )
+    found.what, found.step, found.place, found.stood = f"{type(error).__name__}: {words}", step, place, stood
+    return found
+
+
+def what_stood(world: World, key: str) -> str:
+    """What lies under the key of the lock now, for the author of a lock that failed; "" where there is no store."""
+    hosted = world.services.get(DEFAULT_STORE)
+    if hosted is None:
+        return ""
+    body = hosted.past(key).body
+    if body is None:
+        return f"there was nothing under {key}"
+    is_record = bool(hosted.look(key, body)[1])
+    return f"{key} held {quote(body)}" + ("" if is_record else ", which is no record of this lock")

@@ -46,7 +46,7 @@ from scenarios.workloads.resource import (
     ResourceHost,
     resource_services,
 )
-from scenarios.worlds.attribution import attributed, is_providers_fault
+from scenarios.worlds.attribution import attributed, is_providers_fault, what_stood
 from scenarios.worlds.forking import inherited
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
@@ -483,7 +483,7 @@ def _run(
     except BaseException as error:  # A stranger's lock may raise anything.
         if not is_providers_fault(error, provider):
             raise
-        raise attributed(error, provider, where) from error
+        raise attributed(error, provider, where, what_stood(world, laboratory.settings.key)) from error
     return False, tasks_left
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +25,7 @@ from reports.formats.gate_result import (
     NOT_RUN,
     VIOLATED,
     AbilityFound,
+    Crash,
     FailureGroup,
     GatedScenario,
     GateResult,
@@ -42,6 +43,7 @@ from scenarios.gate.demands import Ability
 from scenarios.gate.exploration import Exploration, Explored, explore
 from scenarios.gate.spending import SCOUTS
 from scenarios.runs import provenance
+from scenarios.worlds.attribution import LockRaised
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
@@ -183,6 +185,7 @@ class _Gate:
             abilities=_told(self._found.abilities),
             unexplored=tuple(self._unexplored()),
             cut=self._found.cut,
+            crashes=tuple(self._crashes()),
             folder=str(self._folder.path),
         )
 
@@ -283,6 +286,23 @@ class _Gate:
             if any(case.scenario == scenario and case.finding.key == finding.key for case in cause.cases):
                 return cause.known.identity
         return ""
+
+    def _crashes(self) -> Iterator[Crash]:
+        """The steps of the lock that raised, each once: a step that no stray record must meet meets it in many runs."""
+        ended: dict[str, list[tuple[str, LockRaised]]] = {}
+        for name, part in self._parts.items():
+            if isinstance(part.error, LockRaised):
+                ended.setdefault(part.error.step or part.error.what, []).append((name, part.error))
+        for step, found in ended.items():
+            name, error = found[0]
+            where = f" at {error.place}" if error.place else ""
+            when = f", when {error.stood}" if error.stood else ""
+            yield Crash(
+                step=step,
+                sentence=f"{step} raised {error.what}{where}{when}",
+                scenarios=tuple(name for name, _ in found),
+                replay=f"lockref sim {name} --provider {self._spec.name}",
+            )
 
     def _unexplored(self) -> list[str]:
         runs = sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.console import printable, seed_progress
@@ -26,6 +27,7 @@ from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.gate.abilities import ask
 from scenarios.gate.demands import asked_of
 from scenarios.gate.exploration import situation_counts
+from scenarios.gate.observed import never_done
 from scenarios.runs import RunFolder, provenance, unfinished_runs
 
 if TYPE_CHECKING:
@@ -103,6 +105,7 @@ def simulate(
             budget=ShrinkBudget(shrink_for),
             is_verbose=console.verbose,
             errors=_refused(console, loaded, misfits, spec),
+            abilities=abilities,
         )
         campaigns = {
             name: Campaign(
@@ -163,8 +166,11 @@ class _Accounts:
         budget: ShrinkBudget,
         is_verbose: bool,
         errors: Mapping[str, LockrefError],
+        abilities: Abilities | None = None,
     ) -> None:
+        """abilities: of the lock, as it was asked; None where nobody asked."""
         self._console = console
+        self._abilities = abilities
         self._about = about
         self._allowed = allowed
         self._are_several = are_several
@@ -191,7 +197,9 @@ class _Accounts:
             return None
         told = _notices(campaign, result)
         if asked is not None:
-            result.ask(campaign.scenario, campaign.spec, without=asked.dropped)
+            # Asked again with what the runs have shown: `asked` itself says what the abilities alone leave out.
+            asked = replace(asked, observed=self._observed(campaign, result, asked))
+            result.ask(campaign.scenario, campaign.spec, without=asked.without)
             if asked.note:
                 told.append(f"not asked of this lock: {asked.note}")
             if asked.not_applicable and not result.summary.findings and not result.is_interrupted:
@@ -211,6 +219,14 @@ class _Accounts:
             say_results(self._console, results, repeats=repeats)
             self.results.append(results)
         return results
+
+    def _observed(self, campaign: Campaign, result: CampaignResult, asked: Asked) -> Mapping[str, str]:
+        """The situations that never came about because of what the lock does not do."""
+        if self._abilities is None:
+            return {}
+        summary = result.summary
+        found = never_done(campaign.scenario, self._abilities.has, summary.reach, runs=summary.runs)
+        return {name: why for name, why in found.items() if name not in asked.dropped}
 
     def doubt(self, abilities: Abilities, asked: Mapping[str, tuple[Scenario, Asked]]) -> None:
         """Take back what was said of scenarios that asked too little: the lock showed later what it can do."""

@@ -45,6 +45,8 @@ def _abandoned_ns(case: Case) -> Ints:
     call = case.call_of_grant[failed]
     over = (operations.return_row[call] >= 0) & ~operations.is_granted[call]
     over &= operations.call_row[call] > last_entered[failed]
+    # Nobody but an operator can free what an acquire with an unknown outcome left, where nothing lapses.
+    over &= ~(are_leaseless(case)[failed] & (operations.outcome[call] == Outcome.AMBIGUOUS))
     until[failed[over]] = operations.return_at_ns[call[over]]
     given_back = grant_left(operations, case.tenure_of_release)
     releases = np.flatnonzero((given_back >= 0) & (operations.return_row >= 0))

@@ -21,7 +21,7 @@ import numpy as np
 
 from lockref.claims import NO_LEASE
 from lockref.words import ABSENT, Op, Outcome
-from reports.checks.clauses.gaps import gap_rulings, runs_with
+from reports.checks.clauses.gaps import are_leaseless, gap_rulings, runs_with
 from reports.checks.clauses.loss_notice import check_loss_notices, was_asked
 from reports.checks.clauses.waiting import crash_after, over_ns_of, unserved_waits
 from reports.checks.facts.bounds import Bounds
@@ -224,7 +224,9 @@ def _check_no_orphans(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
     grants, operations = case.truth.grants, case.operations
     left = np.flatnonzero(case.call_of_grant >= 0)
     call = case.call_of_grant[left]
-    failed = (operations.outcome[call] == Outcome.AMBIGUOUS) | (operations.outcome[call] == Outcome.REJECTED)
+    # Without a lease nothing lapses: what an acquire with an unknown outcome left is an operator's to remove.
+    unknown = (operations.outcome[call] == Outcome.AMBIGUOUS) & ~are_leaseless(case)[left]
+    failed = unknown | (operations.outcome[call] == Outcome.REJECTED)
     left, call = left[failed], call[failed]
     run = grants.run[left]
     ended = np.where(grants.end_hi_ns[left] == ABSENT, FOREVER, grants.end_hi_ns[left])

@@ -618,6 +618,24 @@ def test_an_unlock_that_raised_may_leave_a_record_without_a_lease(claims, expect
     assert h.verdict("L1")["verdict"] == expected
 
 
+@pytest.mark.parametrize(
+    ("claims", "outcome", "expected"),
+    [
+        ([NO_LEASE], Outcome.AMBIGUOUS, "held"),
+        ([], Outcome.AMBIGUOUS, "violated"),
+        ([NO_LEASE], Outcome.REJECTED, "violated"),
+    ],
+)
+def test_an_acquire_of_unknown_outcome_may_leave_a_record_without_a_lease(claims, outcome, expected):
+    """L1, L6: an operator removes it. An error that says that nothing was granted leaves nothing."""
+    h = timed(claims=claims)
+    request = h.call("n1", Op.ACQUIRE, 0)
+    h.write("n1", Op.ACQUIRE, sent=1, owner="o1", reply=Outcome.AMBIGUOUS)
+    h.returns("n1", Op.ACQUIRE, 6, request, outcome)
+    h.fails("n2", call=0, returned=350)
+    assert {h.verdict(clause)["verdict"] for clause in ("L1", "L6")} == {expected}
+
+
 @pytest.mark.parametrize(("unlocks", "expected"), [(1, "held"), (2, "violated")])
 def test_who_has_entered_twice_is_done_with_the_lock_at_the_second_unlock(unlocks, expected):
     """L1, M8: renewals after the inner unlock are a reason to wait, those after the outer one are not."""

@@ -1,0 +1,83 @@
+"""An ephemeral znode is the lock: whose session created it has it, and it goes with the session."""
+
+import contextlib
+
+from lockref import Grant, LockError, LockNotHeld, Outcome, OutcomeUnknown, ReleaseFailed
+from lockref.coordination.session import COORDINATION
+from lockref.errors import BackendUnavailable
+
+
+class EphemeralLock:
+    stands_on = COORDINATION.name
+    protocol = "ephemeral"
+    PATH = "/lock"
+
+    def __init__(self, context):
+        self.rt, self.s = context.runtime, context.settings
+        self.session = context.open(COORDINATION, timeout_ns=self.s.validity_ns // 10)
+        self.me = self.rt.token_bytes(8)
+        self.of = None
+
+    @property
+    def grant(self):
+        return Grant(owner=self.me.hex()) if self.of is not None else None
+
+    def holds(self):
+        is_same = self.of is not None and self.of == self.session.id
+        return is_same and self.session.is_safe(rate_bound_ppm=1000, margin_ns=500_000_000)
+
+    def connected(self):
+        if not self.session.is_safe(rate_bound_ppm=1000, margin_ns=500_000_000):
+            self.session.start(self.rt, timeout_ns=self.s.validity_ns)
+
+    def try_lock(self):
+        if self.holds():
+            raise LockError("held here")
+        self.of = None
+        try:
+            self.connected()
+        except BackendUnavailable as error:
+            raise OutcomeUnknown(str(error)) from error
+        session = self.session.id
+        made = self.session.create(self.PATH, self.me, is_ephemeral=True)
+        if made.outcome is not Outcome.APPLIED:
+            seen = self.session.get(self.PATH)
+            if seen.outcome is Outcome.APPLIED and seen.body is not None and seen.body != self.me:
+                return False
+            raise OutcomeUnknown("nobody was seen to have it")
+        self.of = session
+        return True
+
+    def lock(self, timeout_s):
+        end = self.rt.monotonic_ns() + int(timeout_s * 1e9)
+        while True:
+            try:
+                if self.try_lock():
+                    return True
+            except OutcomeUnknown:
+                if self.rt.monotonic_ns() >= end:
+                    raise
+            if self.rt.monotonic_ns() >= end:
+                return False
+            self.rt.sleep(self.s.poll_interval_ns // 2)
+
+    def unlock(self):
+        if self.of is None:
+            raise LockNotHeld("not locked")
+        self.of = None
+        for _ in range(3):
+            if self.gone():
+                return
+        raise ReleaseFailed("it goes with the session")
+
+    def gone(self):
+        """A delete names no creator: the znode is looked at first. Until this session ends nobody else removes it."""
+        seen = self.session.get(self.PATH)
+        if seen.outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED) and seen.body != self.me:
+            return True
+        return seen.outcome is Outcome.APPLIED and self.session.delete(self.PATH).outcome is Outcome.APPLIED
+
+    def close(self):
+        with contextlib.suppress(LockError):
+            self.unlock()
+        self.session.close()
