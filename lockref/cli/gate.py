@@ -22,7 +22,9 @@ from lockref.cli.options import (
 
 
 @click.command(name="gate")
+@click.argument("files", nargs=-1)
 @PROVIDER
+@click.option("--only-mine", "is_only_mine", is_flag=True, help="Only the FILES, and not the catalogue.")
 @click.option(
     "--declare", "declared", type=Declaration(), multiple=True, metavar="WORD",
     help="What the lock can do, such as renews or one-task, whatever is seen; may be repeated.",
@@ -60,11 +62,12 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     """Put a lock through the whole catalogue, and tell the causes of what broke on one screen.
 
     The lock is first run to see what it can do: whether it renews, shows tokens, has a lease. Each scenario then
-    demands what such a lock can keep.
+    demands what such a lock can keep. FILES are scenarios of your own, run beside the catalogue.
 
     \b
     lockref gate --provider ./my_lock.py:MyLock
     lockref gate --provider ./my_lock.py:MyLock -k "pause and not swarm" --fail-fast
+    lockref gate --provider ./my_lock.py:MyLock incident.lock.yaml --only-mine
     lockref gate --provider ./my_lock.py:MyLock --for 10m --known known-failures.yaml --junit gate.xml
 
     Under GitHub Actions the summary of the job and its annotations are written without being asked for.

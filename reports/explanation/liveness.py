@@ -24,7 +24,7 @@ def waited(tell: Teller) -> Cause:
     node = str(witness.get("node") or call.get("node"))
     begin_ns, end_ns = witness["interval_ns"]
     bound_ns, size_ns = witness.get("bound_ns"), witness.get("size_ns")
-    allowed = f", at most {plain_duration(bound_ns)} are allowed" if isinstance(bound_ns, int) else ""
+    allowed = f", {_allowed(size_ns, bound_ns)}" if isinstance(bound_ns, int) else ""
     said = f"{node} waited {plain_duration(size_ns) if isinstance(size_ns, int) else 'too long'}"
     stands = witness.get("stands")
     way, stood = _in_the_way(tell, stands, end_ns) if isinstance(stands, dict) else ("nobody held the lock", "")
@@ -41,6 +41,14 @@ def waited(tell: Teller) -> Cause:
             _WAITS.get(facts.finding.clause, ""),
         ),
     )
+
+
+def _allowed(took_ns: object, bound_ns: int) -> str:
+    """The bound that was exceeded; by how much, where both would read alike."""
+    bound = plain_duration(bound_ns)
+    if isinstance(took_ns, int) and plain_duration(took_ns) == bound and took_ns > bound_ns:
+        return f"{plain_duration(took_ns - bound_ns)} longer than the {bound} that are allowed"
+    return f"at most {bound} are allowed"
 
 
 def _in_the_way(tell: Teller, stands: Row, end_ns: int) -> tuple[str, str]:
@@ -166,7 +174,7 @@ def long_call(tell: Teller) -> Cause:
     begin_ns, end_ns = witness["interval_ns"]
     op = "unlock" if call.get("op") == "release" else "acquire"
     bound_ns = witness.get("bound_ns")
-    bound = f"; at most {plain_duration(bound_ns)} are allowed" if isinstance(bound_ns, int) else ""
+    bound = f"; {_allowed(end_ns - begin_ns, bound_ns)}" if isinstance(bound_ns, int) else ""
     requests = facts.exchanges_of(node, begin_ns=begin_ns, end_ns=end_ns)
     waiting = f"{who} sent no request in that time"
     if requests:

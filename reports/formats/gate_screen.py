@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lockref.words import counted
+from reports.checks.spec import CLAUSES
 from reports.formats.gate_result import AbilityFound, Crash, FailureGroup, GatedScenario, GateResult
 from reports.formats.text import readable, short
 
@@ -14,8 +15,11 @@ _WIDTH: Final = 200
 _LINES_OF_GROUP: Final = 3
 _NAMES_MAX: Final = 4
 _OPEN_MAX: Final = 3
+_NOT_RUN_MAX: Final = 1
+_REASONS_MAX: Final = 2
+"""Reasons for which scenarios do not apply."""
 _CONTRADICTIONS_MAX: Final = 2
-_CRASHES_MAX: Final = 2
+_CRASHES_MAX: Final = 1
 _EDGE_LINES_MAX: Final = 2
 """Lines for each of: accepted causes, required limits, notes about the list of known failures."""
 _WORDS: Final = {
@@ -27,6 +31,30 @@ _WORDS: Final = {
     "not_applicable": "not applicable",
     "could_not_be_run": "could not be run",
 }
+_SHORT: Final = {
+    "S1": "writes fork",
+    "S2": "tokens repeat or fall",
+    "S3": "two hold at once",
+    "S4": "an old write lands",
+    "S5": "taken over too early",
+    "S6": "another's grant is touched",
+    "S7": "a wrong answer",
+    "L1": "a free lock is not granted",
+    "L2": "a dead holder keeps it",
+    "L3": "a released lock is not granted",
+    "L4": "a loss is told late or wrongly",
+    "L5": "a call lasts too long",
+    "L6": "a failed call keeps the lock",
+    "F1": "overtaken too often",
+    "F2": "never served",
+    "DL1": "a commit is lost",
+    "DL2": "a commit stands twice",
+    "DL3": "a gap in the log",
+    "DL4": "a commit is overwritten",
+    "DL5": "a landed commit is called failed",
+}
+"""Clause to what its break means, in a few words. `reports.checks.spec` has the whole sentences."""
+assert list(_SHORT) == list(CLAUSES), "each clause has its words"
 _HEADS: Final = {0: ("GATE GREEN", "good"), 1: ("GATE RED", "bad"), 4: ("GATE RED", "bad"), 3: ("GATE OPEN", "head")}
 
 
@@ -37,9 +65,9 @@ def screen_lines(result: GateResult) -> list[tuple[str, str]]:
     """
     before = list(_ability_lines(result.abilities))
     after = [
-        *_open_lines("inconclusive", result.having("inconclusive")),
+        *_open_lines("inconclusive", result.having("inconclusive"), most=_OPEN_MAX),
         *_crash_lines(result.crashes),
-        *_open_lines("could not be run", _not_run(result)),
+        *_open_lines("could not be run", _not_run(result), most=_NOT_RUN_MAX),
         *_not_applicable_lines(result.having("not_applicable")),
         *_edge_lines(result),
         *_tail_lines(result),
@@ -64,6 +92,8 @@ def headline(result: GateResult) -> tuple[str, str]:
 
 
 def _ability_lines(abilities: Sequence[AbilityFound]) -> Iterator[tuple[str, str]]:
+    if abilities:
+        yield "What the lock was seen to do, and what is therefore asked of it:", "head"
     for found in abilities:
         word = "yes" if found.has else "no"
         told = f"declared; {found.evidence}" if found.origin == "declared" else found.evidence
@@ -78,10 +108,11 @@ def _group_lines(groups: Sequence[FailureGroup], *, room: int) -> Iterator[tuple
     shown = len(groups) if fits else max(1, (room - 1) // _LINES_OF_GROUP)
     for group in groups[:shown]:
         needs = ", ".join(kind.replace("_", " ") for kind in group.faults) or "no fault"
-        also = f"; also {', '.join(group.also)}" if group.also else ""
-        yield f"✗ {group.clause}   {group.id}   {short(readable(group.sentence), 150)}", "bad"
-        yield f"    {group.cause}: {shown_by(group)}; needs {needs}{also}", ""
-        yield f"    {group.replay or 'no line shows it again: the lock is not deterministic'}", ""
+        also = f"; {', '.join(group.also)} broke after it" if group.also else ""
+        yield f"✗ {group.clause} {_SHORT[group.clause]}   {short(readable(group.sentence), 150)}", "bad"
+        yield f"    {shown_by(group)}; it needs {needs}{also}", ""
+        replay = group.replay or "no line shows it again: the lock is not deterministic"
+        yield f"    {replay}   ({group.cause})", ""
     if rest := groups[shown:]:
         clauses = ", ".join(dict.fromkeys(group.clause for group in rest))
         yield f"  and {counted(len(rest), 'more cause')} ({clauses}): see gate.json", ""
@@ -102,11 +133,11 @@ def ended_by(crash: Crash) -> str:
     return f"it ended {counted(len(crash.scenarios), 'scenario')}: {names}{f' and {rest} more' if rest > 0 else ''}"
 
 
-def _open_lines(word: str, scenarios: Sequence[GatedScenario]) -> Iterator[tuple[str, str]]:
-    for each in scenarios[:_OPEN_MAX]:
+def _open_lines(word: str, scenarios: Sequence[GatedScenario], *, most: int) -> Iterator[tuple[str, str]]:
+    for each in scenarios[:most]:
         yield f"  {word}: {each.name}: {short(each.reason, 130)}", ""
-    if len(scenarios) > _OPEN_MAX:
-        yield f"  and {len(scenarios) - _OPEN_MAX} more {word}: see gate.json", ""
+    if len(scenarios) > most:
+        yield f"  and {len(scenarios) - most} more {word}: see gate.json", ""
 
 
 def _crash_lines(crashes: Sequence[Crash]) -> Iterator[tuple[str, str]]:
@@ -128,12 +159,15 @@ def _not_applicable_lines(scenarios: Sequence[GatedScenario]) -> Iterator[tuple[
     for each in scenarios:
         by_reason.setdefault(each.reason, []).append(each.name)
     most = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))
-    for reason, names in most[:_OPEN_MAX]:
+    for reason, names in most[:_REASONS_MAX]:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield f"  not applicable: {names[0]}{more}: {short(reason, 110)}", "dim"
-    if len(most) > _OPEN_MAX:
-        rest = sum(len(names) for _, names in most[_OPEN_MAX:])
-        yield f"  and {rest} more not applicable, for {counted(len(most) - _OPEN_MAX, 'reason')}: see gate.json", "dim"
+    if len(most) > _REASONS_MAX:
+        rest = sum(len(names) for _, names in most[_REASONS_MAX:])
+        yield (
+            f"  and {rest} more not applicable, for {counted(len(most) - _REASONS_MAX, 'reason')}: see gate.json",
+            "dim",
+        )
 
 
 def _edge_lines(result: GateResult) -> Iterator[tuple[str, str]]:
@@ -152,10 +186,10 @@ def _tail_lines(result: GateResult) -> Iterator[tuple[str, str]]:
     slowest = sorted(result.scenarios, key=lambda each: -each.seconds)[:3]
     if slowest and slowest[0].seconds:
         told = ", ".join(f"{each.name} {each.seconds:.1f} s" for each in slowest)
-        yield f"  slowest: {told}", "dim"
+        yield f"  slowest: {told} (of all processes together)", "dim"
     if result.cut:
         yield f"  cut: {result.cut}", "head"
     for sentence in result.unexplored[:1]:
         yield f"  not explored: {sentence}", "dim"
     if result.folder:
-        yield f"  results in {result.folder}", "dim"
+        yield f"  all of it: {result.folder}/gate.json; as a page: lockref report latest", "dim"

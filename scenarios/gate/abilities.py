@@ -38,7 +38,7 @@ name: ability-hold
 clients: 1
 duration: 170s
 {_LOCK}
-workload: {{cycles: 4, start: 0s, think: 100ms, hold: 40s, writes: 4, wait: 5s}}
+workload: {{cycles: 12, start: 0s, think: 100ms, hold: 40s, writes: 4, wait: 5s}}
 """
 _CRASH: Final = f"""
 version: 1
@@ -148,7 +148,14 @@ class _Watch:
     """The lock's requests to its runtime and reports to its listener, over the runs of one question."""
 
     asked_for_tasks: int = 0
+    mutexes: int = 0
+    spawned: int = 0
     losses: int = 0
+
+    @property
+    def is_for_several(self) -> bool:
+        """True if it knows which task calls, or keeps tasks apart though it has none of its own."""
+        return bool(self.asked_for_tasks or (self.mutexes and not self.spawned))
 
 
 class _WatchedRuntime:
@@ -159,8 +166,9 @@ class _WatchedRuntime:
         self._watch = watch
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("current_task", "mutex"):
-            self._watch.asked_for_tasks += 1
+        self._watch.asked_for_tasks += name == "current_task"
+        self._watch.mutexes += name == "mutex"
+        self._watch.spawned += name == "spawn"
         return getattr(self._runtime, name)
 
 
@@ -286,10 +294,12 @@ def _run(spec: ProviderSpec, text: str) -> _Answer:
 def _of_holding(held: _Answer) -> list[Finding]:
     """The abilities that a holder of its own shows: renewals, tokens, records, releases, writes beside the record."""
     holds = held.count("grant")
-    span = f"{counted(holds, 'hold')} of {_HOLD_S} s"
+    span = f"{counted(holds, 'hold')} of up to {_HOLD_S} s"
     renewals = max(held.count("renewal"), held.renewals_sent())
     tokens, releases, beside = held.count(TOKEN), held.count("release"), held.requests(Op.WRITE)
     records = held.requests(Op.ACQUIRE)
+    stamped = held.rows(Kind.SENT, Op.ACQUIRE)["valid_until_ns"]
+    stamps = len(stamped) - stamped.null_count
     return [
         Finding(
             ability=Ability.RENEWS,
@@ -309,6 +319,13 @@ def _of_holding(held: _Answer) -> list[Finding]:
             evidence=f"its decoder reads its records in {counted(records, 'write')}"
             if records
             else "none of its writes reads as a record: it declares no decoder, or the decoder reads nothing",
+        ),
+        Finding(
+            ability=Ability.STAMPS,
+            has=bool(stamps),
+            evidence=f"{stamps:,} of {counted(records, 'record')} said until when, by a wall clock"
+            if records
+            else "nobody can read its records",
         ),
         Finding(
             ability=Ability.RELEASES,
@@ -354,15 +371,19 @@ def _reentry(reentered: _Answer) -> Finding:
 def _tasks(together: _Answer) -> Finding:
     """Can two tasks of one process use one lock?
 
-    A lock that never asks which task calls it, and never keeps tasks apart, is not made for several. Any other lock is
-    held to it, also if it fails here: a mistake must not read as modesty.
+    The interface promises the calls of one task. A lock that asks which task calls it is made for more, and so is one
+    that has a mutex though no task of its own needs it. A lock that seems so is held to it, also if it fails here: a
+    mistake must not read as modesty. Of another one this is not tried; whoever uses it so declares it.
     """
-    asked = together.watch.asked_for_tasks
+    watch = together.watch
     broken = [clause for clause in together.broken if not clause.startswith("L")]
     took = f"two tasks of one process: {counted(together.count('grant'), 'grant')}"
     took += f", and {', '.join(broken)} broke" if broken else ", one at a time"
-    told = took if asked else f"it never asks which task calls it, and makes no mutex; {took}"
-    return Finding(ability=Ability.TASKS, has=bool(asked), evidence=told)
+    why = "it never asks which task calls it"
+    why += ", and its mutex serves its own tasks" if watch.mutexes else ", and makes no mutex"
+    if not watch.is_for_several:
+        took = f"{why}: not tried beyond one question (--declare {Ability.TASKS} tries it)"
+    return Finding(ability=Ability.TASKS, has=watch.is_for_several, evidence=took)
 
 
 def _losses(spec: ProviderSpec, cut_off: _Answer) -> Finding:

@@ -9,7 +9,7 @@ scenario; a failure that lacks what a group needs is another cause, and is shrun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from reports.checks.spec import CAUSES_FIRST, SAFETY
 from reports.checks.summary import Finding
@@ -73,7 +73,9 @@ class Examined:
 
     identity, replay: as it was stored; replay is "" if no line shows it again. sentence: what happened, in one line.
     needs: the kinds of faults that its run needs. is_shrunk: False where these are simply the faults that struck.
-    broken: every clause that its run breaks, each with the first instant, or None where it has none.
+    broken: every demanded clause that its run breaks, each with the first instant, or None where it has none.
+    beside: the clauses that it breaks though the scenario does not demand them, likewise. None of them is a cause
+    there, but where another scenario demands it, what follows from it is no second mistake.
     """
 
     identity: str
@@ -81,7 +83,8 @@ class Examined:
     sentence: str
     needs: tuple[str, ...]
     broken: Mapping[str, int | None]
-    is_shrunk: bool
+    beside: Mapping[str, int | None] = field(default_factory=dict)
+    is_shrunk: bool = True
     client: str = ""
 
 
@@ -153,7 +156,7 @@ def _joined(found: Sequence[Cause]) -> list[Cause]:
 
 def _as_consequence(cause: Cause, found: Sequence[Cause]) -> int | None:
     """The place of an earlier cause that the run of this one shows, too, and of which this clause is a consequence."""
-    broken = cause.known.broken
+    broken = {**cause.known.beside, **cause.known.broken}
     for place, earlier in enumerate(found):
         is_in_run = earlier.clause in broken and earlier.kind.effects <= cause.speaker.kind.effects
         if is_in_run and follows(cause.clause, broken.get(cause.clause), earlier.clause, broken[earlier.clause]):

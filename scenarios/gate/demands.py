@@ -28,6 +28,7 @@ class Ability(StrEnum):
     TOKENS = "tokens"
     LEASE = "lease"
     RECORD = "record"
+    STAMPS = "stamps"
     RELEASES = "releases"
     BESIDE = "writes-beside"
     TASKS = "several-tasks"
@@ -40,6 +41,7 @@ LACKS: Final[Mapping[Ability, str]] = {
     Ability.TOKENS: "this lock shows no tokens",
     Ability.LEASE: "this lock has no lease that ends",
     Ability.RECORD: "nobody can read the records of this lock",
+    Ability.STAMPS: "this lock compares no wall clocks",
     Ability.RELEASES: "this lock writes nothing to give back",
     Ability.BESIDE: "this lock writes nothing beside its record",
     Ability.TASKS: "this lock is not made for several tasks of one process",
@@ -70,6 +72,9 @@ _BY_OPERATION: Final[Mapping[str, Ability]] = {
 
 _OVERTAKING: Final = frozenset({"reorder_replies"})
 """Kinds of faults that matter only where one client has two requests under way: a renewal beside another one."""
+
+_DELAYING: Final = frozenset({"delay", "drip", "duplicate", "freeze_service", "ghost_write", "hidden_retry"})
+"""Kinds of faults by which a request that left in time takes effect later."""
 
 _TASKS: Final = frozenset({"two_threads", "careless_thread", "closed_by_another"})
 _OWNER_IS_A_TASK: Final = "owner_ends"
@@ -117,6 +122,30 @@ def asked_of(scenario: Scenario, has: Iterable[Ability]) -> Asked:
         if (lack := _lacking(scenario, situation, able)) is not None:
             dropped[situation] = lack
     return Asked(dropped=dropped, not_applicable=_not_applicable(scenario, dropped, able))
+
+
+def not_demanded_of(scenario: Scenario, stands_on: str, has: Iterable[Ability]) -> frozenset[str]:
+    """The clauses that a gate does not demand here of a lock with these abilities.
+
+    stands_on: the kind of service that the lock lives in. A lock that compares wall clocks is asked for no more than
+    `hardened`, which does so, too, wherever it lives. Of a lock whose records nobody reads that is not known. Without
+    records and tokens nobody can tell a write that was late on its way from a wrong one (S4).
+    """
+    able = frozenset(has)
+    found = scenario.not_demanded(stands_on)
+    if Ability.STAMPS in able or Ability.RECORD not in able:
+        found |= scenario.not_demanded()
+    if not able & {Ability.RECORD, Ability.TOKENS} and _delays_writes(scenario):
+        found |= {"S4"}
+    return found
+
+
+def _delays_writes(scenario: Scenario) -> bool:
+    """True if protected writes may come late, and nothing but the network is to blame."""
+    return scenario.swarm is not None or any(
+        fault.kind in _DELAYING and getattr(fault, "service", None) in (None, RESOURCE_NAME)
+        for fault in scenario.faults
+    )
 
 
 def _lacking(scenario: Scenario, situation: str, able: frozenset[Ability]) -> Ability | None:

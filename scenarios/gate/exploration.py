@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from lockref.errors import LockrefError
 from lockref.lab.loading import ProviderSpec
@@ -15,8 +16,8 @@ from scenarios.campaign import Campaign, CampaignResult, run_campaigns
 from scenarios.definition.mixture import inapplicable
 from scenarios.definition.schema import Scenario
 from scenarios.gate.abilities import Abilities
-from scenarios.gate.demands import Asked, asked_of
-from scenarios.gate.observed import never_done
+from scenarios.gate.demands import Asked, asked_of, not_demanded_of
+from scenarios.gate.observed import never_done, shows_nothing
 from scenarios.gate.shares import SoFar, next_round
 from scenarios.gate.spending import SCOUTS, Scouted, further_seeds
 
@@ -26,16 +27,21 @@ class Explored:
     """One scenario of a gate.
 
     asked: what it asks of this lock. misfit: why it says nothing about the lock; "" if it does.
-    is_own: it is a file of the user, and not of the catalogue: what it demands has to come about.
+    source: the file, if it is the user's own; what that demands has to come about. "" for one of the catalogue.
     result: its runs, judged; None where none was made, because of the misfit or of `error`.
     """
 
     scenario: Scenario
     asked: Asked
     misfit: str = ""
-    is_own: bool = False
+    source: str = ""
     result: CampaignResult | None = None
     error: LockrefError | None = None
+
+    @property
+    def reference(self) -> str:
+        """The word by which a command line names it."""
+        return self.source or self.scenario.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,7 @@ def explore(
     abilities: Abilities,
     scenarios: Mapping[str, Scenario],
     *,
+    own: Mapping[str, str] = MappingProxyType({}),
     seeds: Sequence[int] | None = None,
     processes: int = 1,
     keep_runs: int = 0,
@@ -65,14 +72,20 @@ def explore(
     """Run every scenario that says something about the lock.
 
     abilities: as it was asked. What it shows in any run counts everywhere, so demands are settled at the end.
+    own: the files of scenarios that are the user's own, by name: of these every clause is demanded.
     seeds: of each scenario; None for as many as `spending` deals out. is_over: asked between pieces of work; True ends.
     left_ns: the real time that is left, of which all is to be used (`shares`); None to end after what was dealt out.
     Raises KeyboardInterrupt after Ctrl-C.
     """
     has = abilities.has
     parts = [
-        Explored(scenario=scenario, asked=asked_of(scenario, has), misfit=inapplicable(scenario, spec))
-        for scenario in scenarios.values()
+        Explored(
+            scenario=scenario,
+            asked=asked_of(scenario, has),
+            misfit=inapplicable(scenario, spec),
+            source=own.get(name, ""),
+        )
+        for name, scenario in scenarios.items()
     ]
     running = [part for part in parts if not part.misfit and part.asked.is_run]
 
@@ -84,7 +97,7 @@ def explore(
                 spec=spec,
                 seeds=wanted[part.scenario.name],
                 keep_runs=keep_runs,
-                not_demanded=part.scenario.not_demanded(spec.stands_on),
+                not_demanded=frozenset() if part.source else not_demanded_of(part.scenario, spec.stands_on, has),
             )
             for part in chosen
         ]
@@ -154,12 +167,15 @@ def _settled(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities
 def _excused(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities) -> None:
     """What never came about, because of what the lock does not do, is not asked of it. Settled after the last run."""
     for part in parts:
-        if part.result is None or part.is_own:
+        if part.result is None or part.source:
             continue
         summary = part.result.summary
+        demanded = {name: runs for name, runs in summary.verdicts.items() if name not in summary.not_demanded}
         observed = never_done(part.scenario, abilities.has, summary.reach, runs=summary.runs)
         part.asked = replace(
-            part.asked, observed={name: why for name, why in observed.items() if name not in part.asked.dropped}
+            part.asked,
+            observed={name: why for name, why in observed.items() if name not in part.asked.dropped},
+            not_applicable=part.asked.not_applicable or shows_nothing(abilities.has, demanded),
         )
         part.result.ask(part.scenario, spec, without=part.asked.without)
 

@@ -103,7 +103,7 @@ def accept(
     """The found failures that are accepted today, and what is wrong with the list.
 
     lock: the names of the lock: as the user gave it, and as histories call it. is_whole: everything was run, so that a
-    known failure that was not found is gone.
+    known failure that was not found is gone. Otherwise it was not looked for everywhere, which is told, too.
     """
     accepted: dict[int, str] = {}
     notes: list[str] = []
@@ -112,8 +112,11 @@ def accept(
             continue
         places = [place for place, each in enumerate(found) if entry.is_about(each, lock)]
         if not places:
-            if is_whole:
-                notes.append(f"{entry} was not found any more: remove the entry")
+            notes.append(
+                f"{entry} was not found any more: remove the entry"
+                if is_whole
+                else f"{entry} was not found, and not looked for in all scenarios: keep the entry"
+            )
         elif today > entry.expires:
             notes.append(f"{entry} was accepted until {entry.expires} and counts again: {entry.reason}")
         else:

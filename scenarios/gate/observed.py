@@ -16,9 +16,10 @@ from typing import Any, Final
 from lockref.words import counted
 from reports.checks.disturbances import FAULT_SITUATIONS
 from reports.checks.situation_names import IDLE
+from reports.checks.spec import NOT_APPLICABLE, SAFETY
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
-from scenarios.gate.demands import Ability, lack_of
-from sim.faults.fault import RequestFault
+from scenarios.gate.demands import LACKS, Ability, lack_of
+from sim.faults.plan import FAULT_TYPES
 
 _UNHEARD: Final = frozenset({"partition", "freeze_service", "crash_service", "delay", "drip"})
 """Faults of the way to a store: a client that asks for nothing meanwhile does not notice them."""
@@ -81,6 +82,17 @@ def _why_idle(scenario: Scenario, situation: str, has: frozenset[Ability], reach
     return ""
 
 
+def shows_nothing(able: Iterable[Ability], verdicts: Mapping[str, Mapping[str, int]]) -> str:
+    """Why the runs of the scenario say nothing about the safety of a lock without readable records; "" if they do.
+
+    verdicts: clause to the number of runs by verdict, of those that are demanded.
+    """
+    if Ability.RECORD in able:
+        return ""
+    judged = [clause for clause in SAFETY if set(verdicts.get(clause, ())) - {NOT_APPLICABLE}]
+    return "" if judged else f"what it demands shows in records alone, and {LACKS[Ability.RECORD]}"
+
+
 def _waits_for_what_never_came(fault: Any, has: frozenset[Ability]) -> bool:
     """True for a fault that never struck because it waits for a request that this lock need not make.
 
@@ -89,7 +101,7 @@ def _waits_for_what_never_came(fault: Any, has: frozenset[Ability]) -> bool:
     if lack_of(fault, has) is not None:
         return True
     trigger = getattr(fault, "when", None)
-    if trigger is None and not isinstance(fault, RequestFault):
+    if trigger is None and not FAULT_TYPES[fault.kind].is_request_fault:
         return False
     service, op = _place(fault)
     place = fault if trigger is None else trigger

@@ -99,7 +99,7 @@ def test_a_lock_that_declares_renewals_and_makes_none_is_not_green(monkeypatch, 
     assert code == 3
     assert {each.outcome for each in found.scenarios} == {"inconclusive"}
     told = {each.name: each for each in found.abilities}
-    assert told["renews"].contradiction == "declared, but never renewed in 12 holds of 40 s"
+    assert told["renews"].contradiction == "declared, but never renewed in 36 holds of up to 40 s"
     _, found = gate(monkeypatch, own_folder, f"{TINY}TinyLock", "e13", more=("--declare", "renews"))
     assert found.scenarios[0].outcome == "inconclusive"
 
@@ -122,8 +122,8 @@ def test_what_hardened_can_do_is_seen():
 def test_what_a_tiny_lock_can_do_is_seen():
     """A record, a lease and a release: it never asks which task calls."""
     found = ask(load_provider(f"{TINY}TinyLock"))
-    assert found.has == {Ability.RECORD, Ability.RELEASES, Ability.LEASE}
-    assert found.findings[Ability.RENEWS].evidence == "never renewed in 12 holds of 40 s"
+    assert found.has == {Ability.RECORD, Ability.STAMPS, Ability.RELEASES, Ability.LEASE}
+    assert found.findings[Ability.RENEWS].evidence == "never renewed in 36 holds of up to 40 s"
 
 
 def test_a_lapsed_record_that_its_owner_takes_again_is_no_renewal():

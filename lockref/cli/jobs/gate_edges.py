@@ -24,6 +24,7 @@ from reports.formats.gate_result import FailureGroup, GatedScenario, GateResult,
 from reports.formats.github import gate_annotation_lines
 from reports.formats.junit import gate_junit_xml
 from reports.formats.markdown import BYTES_MAX
+from scenarios.definition.load import is_own_file, load_scenario
 from scenarios.failures.kinds import shape_of
 from scenarios.gate.causes import first_cause
 from scenarios.gate.known import KnownFailure, accept, load_known
@@ -45,12 +46,15 @@ _CODES: Final = {"violated": NOT_LIVE, "inconclusive": INCONCLUSIVE}
 class Edges:
     """The wishes of a caller, besides the verdict.
 
+    files: scenario files of the caller, beside the catalogue; is_only_mine: without it.
     selected, excluded: which scenarios. is_last_failed: of those, the ones that stopped the last gate of the same lock.
     known: the file of accepted failures. required: limits that all runs together must keep.
     is_fail_fast: end after the first scenario that broke, but for accepted failures.
     budget_ns: real time of the whole. junit, markdown: files to write.
     """
 
+    files: Sequence[str] = ()
+    is_only_mine: bool = False
     selected: Selection | None = None
     excluded: Sequence[Selection] = ()
     is_last_failed: bool = False
@@ -66,10 +70,12 @@ class Edges:
 class Chosen:
     """The scenarios that a gate runs, by name.
 
-    left_out: how many the caller left out. notes: what is to be told of the choice.
+    sources: the files of those that are the caller's own, by name. left_out: how many the caller left out.
+    notes: what is to be told of the choice.
     """
 
     scenarios: dict[str, Scenario]
+    sources: Mapping[str, str]
     left_out: int
     notes: list[str] = field(default_factory=list)
 
@@ -77,8 +83,11 @@ class Chosen:
 def choose(edges: Edges, scenarios: Mapping[str, Scenario], lock: str) -> Chosen:
     """The scenarios that the caller asks for, each with the limits that are required.
 
-    lock: the name of the lock under test. Raises ConfigError where nothing is left.
+    scenarios: those of the catalogue. lock: the name of the lock under test.
+    Raises ConfigError where nothing is left, and for a file that is no scenario.
     """
+    own, sources = _own_scenarios(edges, scenarios)
+    scenarios = own if edges.is_only_mine else {**scenarios, **own}
     words = {name: Words.of(scenario) for name, scenario in scenarios.items()}
     chosen = dict(scenarios)
     if edges.selected is not None:
@@ -101,9 +110,29 @@ def choose(edges: Edges, scenarios: Mapping[str, Scenario], lock: str) -> Chosen
         chosen = again or chosen
     return Chosen(
         scenarios={name: each.demanding(edges.required) for name, each in chosen.items()},
+        sources={name: source for name, source in sources.items() if name in chosen},
         left_out=len(scenarios) - len(chosen),
         notes=notes,
     )
+
+
+def _own_scenarios(edges: Edges, known: Mapping[str, Scenario]) -> tuple[dict[str, Scenario], dict[str, str]]:
+    """The scenarios of the caller's files, and the file of each. A name stands for one scenario in every account."""
+    if edges.is_only_mine and not edges.files:
+        raise ConfigError("--only-mine leaves the catalogue out: name at least one scenario file")
+    own: dict[str, Scenario] = {}
+    sources: dict[str, str] = {}
+    for file in edges.files:
+        if not is_own_file(file):
+            raise ConfigError(
+                f"{file} is in the catalogue, which the gate runs by itself; -k {Path(file).stem} selects it"
+            )
+        scenario = load_scenario(file)
+        if scenario.name in own or scenario.name in known:
+            other = sources.get(scenario.name, "the catalogue")
+            raise ConfigError(f"{file}: name: {scenario.name!r} is that of a scenario in {other}; give it another name")
+        own[scenario.name], sources[scenario.name] = scenario, file
+    return own, sources
 
 
 def _failed_last(lock: str) -> tuple[frozenset[str], list[str]]:

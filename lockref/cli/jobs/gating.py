@@ -16,7 +16,7 @@ from lockref.words import counted
 from reports.account import summarised_results, write_run
 from reports.checks.measures.confidence import bound_95
 from reports.checks.spec import CLAUSES, SAFETY
-from reports.formats.exit_codes import code_of, worst
+from reports.formats.exit_codes import USAGE, code_of, worst
 from reports.formats.gate_result import (
     HELD,
     INCONCLUSIVE,
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
 
+FEW: Final = 9
+"""So few seeds bound no share of the runs that is worth telling."""
+
 SHRINK_NS: Final = 15_000_000_000
 """Time for shrinking, over all causes. A cause that is not shrunk is told as it was found."""
 
@@ -89,6 +92,7 @@ def run_gate(
             "declared": [f"{'' if has else 'no-'}{ability}" for ability, has in declared],
             "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
             "scenarios": list(chosen.scenarios) if chosen.left_out else [],
+            "files": list(edges.files),
             "required": list(edges.required),
         }
     )
@@ -104,6 +108,7 @@ def run_gate(
             spec,
             abilities,
             chosen.scenarios,
+            own=chosen.sources,
             seeds=seeds,
             processes=processes or cores(),
             is_over=watch.is_over,
@@ -199,22 +204,26 @@ class _Gate:
 
     def _examined(self, case: Case) -> Examined:
         """Run the failure once more, store it, and shrink it while there is time."""
+        part = self._parts[case.scenario]
         store = FailureStore(
-            self._parts[case.scenario].scenario,
+            part.scenario,
             self._spec,
+            source=part.source,
             budget=self._budget,
             on_progress=self._console.progress,
         )
         record = store.store(case.finding)
         self._records[case.scenario, case.finding.key] = record
         finding = record.shown.finding if record.shown is not None else case.finding
-        demanded = set(CLAUSES) - self._parts[case.scenario].scenario.not_demanded(self._spec.stands_on)
+        assert part.result is not None, "only what ran has failed"
+        demanded = set(CLAUSES) - part.result.summary.not_demanded
         return Examined(
             identity=record.id,
             replay=record.replay,
             sentence=record.because or readable(str(finding.witness.get("text") or CLAUSES[finding.clause])),
             needs=record.needs,
             broken={clause: at_ns for clause, at_ns in record.broken.items() if clause in demanded},
+            beside={clause: at_ns for clause, at_ns in record.broken.items() if clause not in demanded},
             is_shrunk=record.is_shrunk,
             client=_client(finding),
         )
@@ -223,12 +232,16 @@ class _Gate:
         scenario = part.scenario
         about = {
             "name": scenario.name,
+            "source": part.source,
             "ids": tuple(scenario.ids),
             "faults": tuple(dict.fromkeys(fault.kind for fault in scenario.faults)),
         }
         if part.error is not None:
             reason, code = str(part.error), part.error.exit_code
             return GatedScenario(**about, outcome=NOT_RUN, reason=reason, exit_code=code)  # type: ignore[arg-type]
+        if part.misfit and part.source:
+            reason = f"{part.source} does not apply to {self._spec.name}: {part.misfit}"
+            return GatedScenario(**about, outcome=NOT_RUN, reason=reason, exit_code=USAGE)  # type: ignore[arg-type]
         if part.result is None:
             reason = part.misfit or part.asked.not_applicable
             return GatedScenario(**about, outcome=NOT_APPLICABLE, reason=reason)  # type: ignore[arg-type]
@@ -275,7 +288,7 @@ class _Gate:
         known = self._records.get((part.scenario.name, finding.key))
         if known is not None:
             return known
-        seed_line = f"lockref sim {part.scenario.name} --provider {self._spec.name} --seed {finding.run}"
+        seed_line = f"lockref sim {part.reference} --provider {self._spec.name} --seed {finding.run}"
         speaker = self._speaker(part.scenario.name, finding)
         notes = (("as in", speaker), ("from seed", seed_line)) if speaker else (("from seed", seed_line),)
         return _Alike(id=f"{finding.clause}-{finding.run}", replay=seed_line, notes=notes)
@@ -301,7 +314,7 @@ class _Gate:
                 step=step,
                 sentence=f"{step} raised {error.what}{where}{when}",
                 scenarios=tuple(name for name, _ in found),
-                replay=f"lockref sim {name} --provider {self._spec.name}",
+                replay=f"lockref sim {self._parts[name].reference} --provider {self._spec.name}",
             )
 
     def _unexplored(self) -> list[str]:
@@ -320,11 +333,14 @@ class _Gate:
             )
         if began:
             middle = began[(len(began) - 1) // 2]
-            found.append(
-                f"seeds beyond {began[0]} to {began[-1]} of each scenario: with {middle}, as half of them had at most, "
-                f"what breaks in fewer than {100 * bound_95(middle):.0f} % of the runs may not have shown (at 95 %)"
+            share = (
+                f"fewer than {100 * bound_95(middle):.0f} % of its runs" if middle > FEW else "some of its runs only"
             )
-        return [*found, "real servers (`lockref bench`), and whatever your own scenarios would ask"]
+            found.append(
+                f"more seeds: each scenario had {began[0]} to {began[-1]}, half of them at most {middle}; a mistake "
+                f"that shows in {share} may have been missed (at 95 %)"
+            )
+        return [*found, "real servers (`lockref bench`)"]
 
 
 def _outcome(results: Results, part: Explored) -> Outcome:

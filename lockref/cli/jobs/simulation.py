@@ -25,7 +25,7 @@ from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.gate.abilities import ask
-from scenarios.gate.demands import asked_of
+from scenarios.gate.demands import asked_of, not_demanded_of
 from scenarios.gate.exploration import situation_counts
 from scenarios.gate.observed import never_done
 from scenarios.runs import RunFolder, provenance, unfinished_runs
@@ -114,7 +114,9 @@ def simulate(
                 seeds=scenario.seeds(seeds, SEEDS),
                 keep_runs=keep_runs,
                 check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
-                not_demanded=scenario.not_demanded(spec.stands_on) if take_all else frozenset(),
+                not_demanded=frozenset()
+                if abilities is None
+                else not_demanded_of(scenario, spec.stands_on, abilities.has),
             ).checkpointed(parts[name].path, sources)
             for name, scenario in loaded.items()
             if name not in misfits

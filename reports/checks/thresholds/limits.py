@@ -46,8 +46,10 @@ NEED_DETAIL: Final = frozenset({"early_denial", "record_growth"})
 
 STATISTICS: Final = ("p50", "p90", "p95", "p99", "max", "mean")
 THRESHOLD_LENGTH_MAX: Final = 200
-_NAME: Final = re.compile(r"\s*(\w*)")
-_STATISTIC: Final = re.compile(r"\.(\w*)")
+_SPOKEN: Final = {name.replace("handoff", "hand-off").replace("_", "-"): name for name in MEASURES}
+"""Measures as people write them in a sentence, `hand-off`: with a dash. A blank may then stand before the statistic."""
+_NAME: Final = re.compile(r"\s*([\w-]*)")
+_STATISTIC: Final = re.compile(r"\.(\w*)|\s+([A-Za-z]\w*)")
 _SIGN: Final = re.compile(r"\s*(<=|<)?\s*")
 _BYTES_PER_UNIT: Final = {"B": 1, "kB": 1_000, "KiB": 1_024, "MB": 1_000_000, "MiB": 1 << 20}
 _SIZE: Final = re.compile(r"(\d{1,12})\s*(B|kB|KiB|MB|MiB)", re.ASCII)
@@ -77,7 +79,10 @@ class Threshold:
 
 
 def parse_threshold(text: str) -> Threshold:
-    """A limit from its text: `MEASURE[.STATISTIC] < VALUE`, or `<=`. Raises ValueError that says where it is wrong."""
+    """A limit from its text: `MEASURE[.STATISTIC] < VALUE`, or `<=`. Raises ValueError that says where it is wrong.
+
+    Also as people say it, `hand-off p99 < 2s`; the text of the threshold is then that of the grammar.
+    """
     if not isinstance(text, str) or len(text) > THRESHOLD_LENGTH_MAX:
         raise ValueError(f"is {quote(text)}; expected a limit such as 'handoff.p99 < 12s'")
 
@@ -86,15 +91,15 @@ def parse_threshold(text: str) -> Threshold:
 
     name = _NAME.match(text)
     assert name is not None, "an empty name matches"
-    measure, place = name[1], name.end()
+    measure, place = _SPOKEN.get(name[1], name[1]), name.end()
     if measure not in MEASURES:
         hint = did_you_mean(measure, MEASURES)
         raise refuse(name.start(1), f"expected a measure ({', '.join(MEASURES)}){hint}")
     statistic = "max"
     if dotted := _STATISTIC.match(text, place):
-        statistic, place = dotted[1], dotted.end()
+        statistic, place = dotted[1] if dotted[2] is None else dotted[2], dotted.end()
         if statistic not in STATISTICS:
-            raise refuse(dotted.start(1), f"expected a statistic ({', '.join(STATISTICS)})")
+            raise refuse(dotted.start(dotted.lastindex or 1), f"expected a statistic ({', '.join(STATISTICS)})")
     sign = _SIGN.match(text, place)
     assert sign is not None, "blanks and no sign match"
     if sign[1] is None:
@@ -104,7 +109,9 @@ def parse_threshold(text: str) -> Threshold:
         limit = _limit(MEASURES[measure], value)
     except ValueError as error:
         raise refuse(sign.end(), f"the limit {error}") from error
-    return Threshold(text.strip(), measure, statistic, sign[1] == "<", limit)
+    is_spoken = name[1] != measure or (dotted is not None and dotted[2] is not None)
+    written = f"{measure}{f'.{statistic}' if dotted else ''} {sign[1]} {value}" if is_spoken else text.strip()
+    return Threshold(written, measure, statistic, sign[1] == "<", limit)
 
 
 def _limit(form: str, text: str) -> float:

@@ -1,4 +1,13 @@
-"""Small sound locks as strangers write them, one idea each, and what happens when one part of them is wrong.
+"""Small locks as strangers write them, one idea each: sound ones, and the same with one part wrong (`unsound`)."""
 
-A gate must pass each of `SOUND` (exit 0), however little it can do, and stop each of `unsound.UNSOUND`.
-"""
+SOUND = (
+    "marker:MarkerLock",
+    "lapsing:LapsingLock",
+    "lapsing:OpaqueLock",
+    "marked:MarkedLock",
+    "renewing:HeartbeatLock",
+    "spinning:SpinningLock",
+    "row:RowLock",
+    "ephemeral:EphemeralLock",
+)
+"""A gate must pass each of these, however little it can do."""

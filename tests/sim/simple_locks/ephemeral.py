@@ -26,22 +26,27 @@ class EphemeralLock:
         is_same = self.of is not None and self.of == self.session.id
         return is_same and self.session.is_safe(rate_bound_ppm=1000, margin_ns=500_000_000)
 
-    def connected(self):
+    def connected(self, is_wanted):
         if not self.session.is_safe(rate_bound_ppm=1000, margin_ns=500_000_000):
-            self.session.start(self.rt, timeout_ns=self.s.validity_ns)
+            self.session.start(self.rt, timeout_ns=self.s.validity_ns * 8 // 10, is_wanted=is_wanted)
 
     def try_lock(self):
+        return self.attempt(self.rt.monotonic_ns() + self.s.validity_ns // 10)
+
+    def attempt(self, end):
         if self.holds():
             raise LockError("held here")
         self.of = None
         try:
-            self.connected()
+            self.connected(lambda: self.rt.monotonic_ns() < end)
         except BackendUnavailable as error:
             raise OutcomeUnknown(str(error)) from error
+        if self.rt.monotonic_ns() > end:
+            raise OutcomeUnknown("no time is left to ask")
         session = self.session.id
         made = self.session.create(self.PATH, self.me, is_ephemeral=True)
         if made.outcome is not Outcome.APPLIED:
-            seen = self.session.get(self.PATH)
+            seen = self.session.get(self.PATH) if self.rt.monotonic_ns() <= end else made
             if seen.outcome is Outcome.APPLIED and seen.body is not None and seen.body != self.me:
                 return False
             raise OutcomeUnknown("nobody was seen to have it")
@@ -52,7 +57,7 @@ class EphemeralLock:
         end = self.rt.monotonic_ns() + int(timeout_s * 1e9)
         while True:
             try:
-                if self.try_lock():
+                if self.attempt(end):
                     return True
             except OutcomeUnknown:
                 if self.rt.monotonic_ns() >= end:

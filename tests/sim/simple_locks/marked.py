@@ -90,7 +90,7 @@ class MarkedLock:
         if clock.monotonic_ns() > until:
             return None
         mono, wall = clock.monotonic_ns(), clock.wall_ns()
-        new = Line(old.token + 1, self.owner, wall + self.s.validity_ns, self.nonce())
+        new = Line(self.next_token(old), self.owner, wall + self.s.validity_ns, self.nonce())
         if seen.body is None:
             answer = self.store.put_if_absent(key, new.dump())
         else:
@@ -104,6 +104,9 @@ class MarkedLock:
         self.good_until = mono + self.s.validity_ns - 500_000_000
         self.wall_until = wall + self.s.validity_ns - 500_000_000
         return True if self.holds() else None
+
+    def next_token(self, old: Line) -> int:
+        return old.token + 1
 
     def found(self, line):
         seen = self.store.read(self.s.key)

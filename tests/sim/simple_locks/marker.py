@@ -28,6 +28,9 @@ class MarkerLock:
         return self.version is not None
 
     def try_lock(self):
+        return self.attempt(None)
+
+    def attempt(self, until):
         if self.version:
             raise LockError("already locked here")
         mine = f"marker-{self.me} {self.rt.token_bytes(6).hex()}".encode()
@@ -35,6 +38,8 @@ class MarkerLock:
         if made.outcome is Outcome.APPLIED:
             self.version = made.version
             return True
+        if until is not None and self.rt.monotonic_ns() >= until:
+            raise OutcomeUnknown("no time is left to look")
         # Whatever the answer was: only the object itself tells who has the lock.
         seen = self.store.read(self.key)
         if seen.outcome is Outcome.APPLIED and seen.body == mine:
@@ -48,7 +53,7 @@ class MarkerLock:
         until = self.rt.monotonic_ns() + int(timeout_s * 1e9)
         while True:
             try:
-                if self.try_lock():
+                if self.attempt(until):
                     return True
                 unknown = None
             except OutcomeUnknown as error:
@@ -64,6 +69,9 @@ class MarkerLock:
         if not self.version:
             raise LockNotHeld("not locked here")
         version, self.version = self.version, None
+        self.release(version)
+
+    def release(self, version):
         for _ in range(4):
             if self.store.delete(self.key, version).outcome is Outcome.APPLIED:
                 return

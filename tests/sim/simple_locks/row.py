@@ -50,8 +50,7 @@ class RowLock:
                 return False
         now, wall, rvn = self.rt.monotonic_ns(), self.rt.wall_ns(), self.rt.token_bytes(8).hex()
         item = {"holder": text(self.me), "until": number(wall + self.s.validity_ns), VERSION: text(rvn)}
-        condition = absent(KEY) if row.body is None else equals(VERSION, text(row.version))
-        put = self.table.put(self.s.key, item, condition)
+        put = self.table.put(self.s.key, item, *self.condition(row))
         if put.outcome is not Outcome.APPLIED:
             seen = self.table.get(self.s.key)
             if seen.outcome is not Outcome.APPLIED or seen.version != rvn:
@@ -62,6 +61,9 @@ class RowLock:
             self.rvn = None
             raise OutcomeUnknown("the answer came too late")
         return True
+
+    def condition(self, row):
+        return (absent(KEY),) if row.body is None else (equals(VERSION, text(row.version)),)
 
     def lock(self, timeout_s):
         end = self.rt.monotonic_ns() + int(timeout_s * 1e9)

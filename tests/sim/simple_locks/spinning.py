@@ -36,6 +36,7 @@ class SpinningLock:
         if self.have and self.holds():
             raise LockError("twice")
         begin, sent, asked, stamped = self.r.monotonic_ns(), b"", 0, 0
+        limit = max(int(timeout_s * 1e9), self.s.validity_ns // 20)
         while True:
             seen = self.store.read(self.s.key)
             now, wall = self.r.monotonic_ns(), self.r.wall_ns()
@@ -56,17 +57,14 @@ class SpinningLock:
                 ):
                     known = False if record else None
                     seen = None
-            if seen is not None and seen.outcome is Outcome.APPLIED and now - begin <= timeout_s * 1e9 + 500 * MS:
-                _asked, _stamped = now, wall
+            if seen is not None and seen.outcome is Outcome.APPLIED and now - begin <= limit:
+                asked, stamped = now, wall
                 sent = f"{self.who}|{wall + self.s.validity_ns}|{self.r.token_bytes(5).hex()}".encode()
                 if seen.body is None:
                     made = self.store.put_if_absent(self.s.key, sent)
                 else:
                     made = self.store.put_if_version(self.s.key, sent, seen.version)
-                if (
-                    made.outcome is not Outcome.REJECTED
-                    and self.r.monotonic_ns() - begin <= timeout_s * 1e9 + 1000 * MS
-                ):
+                if made.outcome is not Outcome.REJECTED and self.r.monotonic_ns() - begin <= limit:
                     continue
             if self.r.monotonic_ns() - begin >= timeout_s * 1e9:
                 if known is None:

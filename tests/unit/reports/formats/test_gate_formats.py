@@ -58,7 +58,7 @@ RED = gate(
         group(2, clause="L2", cause="L2:waited-too-long:no-fault", is_safety=False, scenario="b01-crashed-holder"),
         group(3, clause="S7", cause="S7:false-release:unanswered", accepted="accepted until 2027-03-31: one writer"),
     ),
-    abilities=(AbilityFound(name="renews", has=False, evidence="never renewed in 12 holds of 40 s"),),
+    abilities=(AbilityFound(name="renews", has=False, evidence="never renewed in 36 holds of up to 40 s"),),
     required=(
         Required(text="handoff.p99 < 2s", verdict="violated", told="handoff.p99 < 2s: 4.000 s", exit_code=4),
         Required(text="wait.max < 1h", verdict="held", told="wait.max < 1h: 3.000 s"),
@@ -190,7 +190,7 @@ def test_markdown_tells_what_stops_first_and_folds_the_rest() -> None:
         "## GATE RED", "What broke", "**S4** LK-1", "**L2** LK-2", "### Required", "4.000 s", "### Accepted",
         "accepted until 2027-03-31: one writer", "### Not decided", "never happened: contention", "raised KeyError",
         "### Known failures", "remove the entry", "### Not explored", "--for was over", "4 of 60 seeds",
-        "<details><summary>S4 LK-1", "What the lock can do", "never renewed in 12 holds", "All 8 scenarios",
+        "<details><summary>S4 LK-1", "What the lock can do", "never renewed in 36 holds", "All 8 scenarios",
     ]  # fmt: skip
     places = [text.find(part) for part in order]
     assert -1 not in places

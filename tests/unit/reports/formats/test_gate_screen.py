@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.formats.gate_result import AbilityFound, FailureGroup, GatedScenario, GateResult, Required
+from reports.formats.gate_result import AbilityFound, Crash, FailureGroup, GatedScenario, GateResult, Required
 from reports.formats.gate_screen import LINES_MAX, screen_lines
 
 
@@ -37,10 +37,11 @@ def result(
             for number in range(groups)
         ),
         abilities=tuple(
-            AbilityFound(name=f"a{number}", has=True, evidence="seen", contradiction="but not") for number in range(9)
+            AbilityFound(name=f"a{number}", has=True, evidence="seen", contradiction="but not") for number in range(10)
         ),
         required=(Required(text="wait < 1s", verdict="held", told="wait < 1s: 1 ms"),) * edges,
         notes=("S1 was not found any more",) * edges,
+        crashes=tuple(Crash(step="s", sentence="c", scenarios=("none",), replay="r") for _ in range(edges)),
         unexplored=("seeds",) * 5,
         cut="the time was over",
         folder=".lockref/runs/x",
@@ -60,8 +61,9 @@ def test_it_has_at_most_forty_lines(groups, outcome, edges):
 def test_a_cause_is_told_with_its_scenarios_its_need_and_its_replay_line():
     """What a reader needs to begin."""
     text = "\n".join(line for line, _ in screen_lines(result(exit_code=1, groups=1, scenarios=47)))
-    assert "47 scenarios show it: s0, s1, s2, s3 and 43 more; needs pause" in text
-    assert "lockref replay LK-0" in text
+    assert "47 scenarios show it: s0, s1, s2, s3 and 43 more; it needs pause" in text
+    assert "✗ S3 two hold at once   n1 and n2" in text
+    assert "    lockref replay LK-0   (S3:two-clients:stopped)" in text
 
 
 @pytest.mark.parametrize(("code", "word"), [(0, "GATE GREEN"), (1, "GATE RED"), (4, "GATE RED"), (3, "GATE OPEN")])
@@ -72,6 +74,18 @@ def test_the_last_line_is_the_verdict(code, word):
     assert f"3 held; 12 runs in 0 s (exit {code})" in last
 
 
+def test_a_crash_is_told_once_and_its_scenarios_are_not_told_again():
+    """Two scenarios that one step ended are one line with their number; a third has a reason of its own."""
+    crash = Crash(
+        step="Mine.parse", sentence="Mine.parse raised KeyError", scenarios=("s0", "s1"), replay="lockref sim s0"
+    )
+    ended = result(exit_code=2, outcome="could_not_be_run").model_copy(update={"crashes": (crash,)})
+    lines = [line for line, _ in screen_lines(ended)]
+    assert "✗ crash   Mine.parse raised KeyError" in lines
+    assert "    it ended 2 scenarios: s0, s1; lockref sim s0" in lines
+    assert [line for line in lines if "could not be run: " in line] == ["  could not be run: s2: why s2"]
+
+
 def test_an_accepted_cause_is_told_in_one_line_with_its_reason():
     """It is no cause of the verdict, so it has no lines of a failure; the word of a cause is what a list names."""
     two = result(exit_code=1, groups=2)
@@ -79,7 +93,7 @@ def test_an_accepted_cause_is_told_in_one_line_with_its_reason():
     lines = [line for line, _ in screen_lines(two.model_copy(update={"groups": (accepted, two.groups[1])}))]
     assert "  accepted until 2027-03-31: one writer: S4:x:y, LK-0" in lines
     assert not [line for line in lines if line.startswith("✗") and "LK-0" in line]
-    assert [line for line in lines if line.startswith("    S3:two-clients:stopped: 3 scenarios show it: s0")]
+    assert [line for line in lines if line.startswith("    3 scenarios show it: s0")]
     assert "; 1 cause; " in lines[-1]
 
 

@@ -98,7 +98,10 @@ def test_a_vanished_failure_is_told_where_everything_ran(tmp_path: Path) -> None
     assert gone.notes == (
         f"{tmp_path}/known.yaml:3:5: S4:stale-token:stopped was not found any more: remove the entry",
     )
-    assert accept(entries, [OVERLAP], lock={"hudi"}, today=TODAY, is_whole=False).notes == ()
+    partly = accept(entries, [OVERLAP], lock={"hudi"}, today=TODAY, is_whole=False)
+    assert [note.endswith("not looked for in all scenarios: keep the entry") for note in partly.notes] == [True] * len(
+        gone.notes
+    )
 
 
 def test_an_entry_of_another_lock_is_about_nothing_here(tmp_path: Path) -> None:
