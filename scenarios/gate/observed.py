@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from lockref.words import counted
-from reports.checks.disturbances import FAULT_SITUATIONS
+from reports.checks.disturbances import FAULT_SITUATIONS, PAUSE_KINDS
 from reports.checks.situation_names import IDLE
 from reports.checks.spec import NOT_APPLICABLE, SAFETY
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
@@ -56,6 +56,10 @@ def _why_never(scenario: Scenario, situation: str, has: frozenset[Ability], reac
         return "its clients hold for longer than the lease, and this lock gives nothing back then" if is_late else ""
     if situation == "commit" and Ability.LEASE not in has and any(fault.kind == "crash" for fault in scenario.faults):
         return "a client dies while it holds, and without a lease nobody is granted the lock after it"
+    if situation == "paused_holder_resumed" and Ability.RENEWS not in has:
+        pauses = [fault for fault in scenario.faults if fault.kind in PAUSE_KINDS]
+        if pauses and all(getattr(fault, "when", None) is not None for fault in pauses):
+            return f"in {counted(runs, 'run')} this lock sent no request at which a holder could be paused"
     return _why_idle(scenario, situation, has, reached, runs)
 
 

@@ -45,13 +45,22 @@ class EphemeralLock:
             raise OutcomeUnknown("no time is left to ask")
         session = self.session.id
         made = self.session.create(self.PATH, self.me, is_ephemeral=True)
-        if made.outcome is not Outcome.APPLIED:
-            seen = self.session.get(self.PATH) if self.rt.monotonic_ns() <= end else made
-            if seen.outcome is Outcome.APPLIED and seen.body is not None and seen.body != self.me:
-                return False
-            raise OutcomeUnknown("nobody was seen to have it")
+        if made.outcome is not Outcome.APPLIED and not self.is_ours(end, session):
+            return False
         self.of = session
         return True
+
+    def is_ours(self, end, session):
+        """After an answer that granted nothing. What may have been created all the same ends with the session."""
+        if self.rt.monotonic_ns() <= end:
+            seen = self.session.get(self.PATH)
+            if seen.outcome is Outcome.APPLIED and seen.body is not None:
+                if seen.body == self.me and seen.version.owner == session:
+                    return True
+                if seen.body != self.me:
+                    return False
+        self.session.end()
+        raise OutcomeUnknown("nobody was seen to have it")
 
     def lock(self, timeout_s):
         end = self.rt.monotonic_ns() + int(timeout_s * 1e9)
