@@ -25,8 +25,9 @@ from reports.formats.results import Failure, Results
 from reports.formats.text import outgoing, readable
 from scenarios.definition.load import load_scenario
 from scenarios.failures.explained import explain_loaded
-from scenarios.failures.failure_store import FAILURES, FailureStore, load_failure
+from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.failures.stored_failures import FAILURES, load_failure
 from scenarios.gate.abilities import Abilities, ask
 from scenarios.gate.demands import LACKS, Ability, Asked
 from scenarios.gate.exploration import explore

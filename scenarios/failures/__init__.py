@@ -1,1 +1,2 @@
-"""Failures of simulated runs: `stored`, shrunk and replayed by an id, and `retried` on a real server."""
+"""Failures of simulated runs: shrunk and stored (`failure_store`), found and replayed (`stored_failures`), explained
+(`explained`), and tried on a real server (`retry`)."""

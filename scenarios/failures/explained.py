@@ -14,8 +14,9 @@ from reports.explanation.explanation import Explanation, ToldFault
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
-from scenarios.failures.failure_store import JudgedRun, load_failed
+from scenarios.failures.judged_run import JudgedRun
 from scenarios.failures.needed_faults import NeededFaults, needed_faults
+from scenarios.failures.stored_failures import load_failed
 from scenarios.failures.told_faults import told_faults
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure

@@ -1,4 +1,4 @@
-"""The failures of simulated runs: each distinct one is stored, shrunk, and replayed by its id.
+"""The failures of simulated runs: each distinct one is shrunk and stored, under an id by which it is replayed.
 
 An id is made from what failed (scenario, lock, clause, plan, seed), so finding
 the same failure again gives the same id.
@@ -20,36 +20,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pydantic import ValidationError
-
 import lockref
 from lockref.durations import plain_duration
-from lockref.errors import ConfigError, Location, did_you_mean
-from lockref.history import runs_table, to_table
-from lockref.lab.loading import ProviderSpec, is_installed_code, load_provider
-from reports.checks import judge
-from reports.checks.spec import CLAUSES
-from reports.checks.summary import Finding, Summary
+from lockref.lab.loading import ProviderSpec
+from reports.checks.summary import Finding
 from reports.explanation.explain import cause_of
 from scenarios import interrupts
 from scenarios.definition.contradictions import foreign_code
 from scenarios.definition.schema import Scenario
 from scenarios.failures.groups import FailureGroups
+from scenarios.failures.judged_run import JudgedRun, ShownFailure
 from scenarios.failures.kinds import FailureKind
 from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.failures.stored_failures import FAILURES, ID_PREFIX
 from scenarios.failures.told_faults import told_faults
-from scenarios.runs import HOME, commit
+from scenarios.runs import commit
 from scenarios.worlds.simulated import RunOutcome, run_simulated
-from sim.explore.replay import Failure, ProviderUsed, ReplayOutcome, ShrinkRecord, Versions, replay
+from sim.explore.replay import Failure, ProviderUsed, ShrinkRecord, Versions
 from sim.explore.shrink import Shrunk, shrink
 from sim.faults.fault import Fault
 from sim.faults.plan import FaultPlan
-from sim.kernel.schedules import Replay, Schedule
-
-FAILURES = HOME / "failures"
-LISTED_MAX = 8
-"""Stored failures that are named where one is not found."""
+from sim.kernel.schedules import Replay
 
 SHRUNK_MAX = 3
 """How many failures of one campaign are shrunk: as many as are shown."""
@@ -58,79 +49,7 @@ SHRINK_RUNS_MAX = 120
 FAULTS_TOLD = 4
 """So many faults of a plan are told beside a failure."""
 
-ID_PREFIX = "LK-"
 _ID_LENGTH = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownFailure:
-    """A failure as one run shows it.
-
-    finding: clause, witness and instant. events, grants: that run's history, and the grants that the judge found in it.
-    """
-
-    finding: Finding
-    events: pa.Table
-    grants: pa.Table
-
-
-class JudgedRun:
-    """One simulated run with its history and what the checks say of it."""
-
-    __slots__ = ("_by_clause", "_events", "_grants")
-
-    def __init__(self, outcome: RunOutcome) -> None:
-        self._events: pa.Table = to_table([outcome.recorder], [outcome.seed])
-        runs = runs_table([outcome.run_row])
-        judgement = judge(self._events, runs)
-        self._grants: pa.Table = judgement.grants
-        self._by_clause = {finding.clause: finding for finding in Summary.of(judgement, self._events, runs).findings}
-
-    @property
-    def broken(self) -> frozenset[str]:
-        """The clauses that the run breaks."""
-        return frozenset(self._by_clause)
-
-    @property
-    def instants(self) -> dict[str, int | None]:
-        """The clauses that the run breaks, each with the instant at which it broke; None where it has none."""
-        return {clause: finding.at_ns for clause, finding in self._by_clause.items()}
-
-    def message(self, clause: str) -> str:
-        """The sentence of the checks about the broken clause; empty if the run keeps the clause."""
-        own = self._by_clause.get(clause)
-        return "" if own is None else str(own.witness.get("text") or CLAUSES[clause])
-
-    def breaks_likewise(self, finding: Finding) -> bool:
-        """True if this run breaks the same clause in the same way, such as by a false denial, and about as badly.
-
-        A symptom of less than half the size would be another one: an overlap of 0 ns is no example of one of 10 s.
-        """
-        own = self._by_clause.get(finding.clause)
-        if own is None or own.kind != finding.kind:
-            return False
-        return finding.size_ns is None or (own.size_ns is not None and 2 * own.size_ns >= finding.size_ns)
-
-    def shown(self, finding: Finding) -> ShownFailure:
-        """The failure of this run under the clause of `finding`, which the run must break.
-
-        `similar` is copied from `finding`.
-        """
-        own = self._by_clause[finding.clause]
-        return ShownFailure(
-            finding=replace(finding, kind=own.kind, at_ns=own.at_ns, witness=own.witness),
-            events=self._events,
-            grants=self._grants,
-        )
-
-    def shown_under(self, clause: str) -> ShownFailure:
-        """The failure of this run under a clause, which the run must break."""
-        return self.shown(self._by_clause[clause])
-
-
-def broken_clauses(outcome: RunOutcome) -> frozenset[str]:
-    """The clauses that one simulated run breaks."""
-    return JudgedRun(outcome).broken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,108 +320,4 @@ def _shrink_record(outcome: RunOutcome, shrunk: Shrunk) -> ShrinkRecord:
         runs=shrunk.runs,
         matters=tuple(fault for fault, matters in shrunk.matters.items() if matters),
         does_not_matter=tuple(fault for fault, matters in shrunk.matters.items() if not matters),
-    )
-
-
-def find_failures(name: str, *, folder: Path = FAILURES) -> list[Path]:
-    """The stored failures that `name` means: an id, a file, or a folder of them. Raises ConfigError if none."""
-    path = Path(name)
-    if path.is_dir():
-        found = sorted(path.glob("*.json"))
-        if not found:
-            raise ConfigError(f"{name} holds no stored failure (*.json)")
-        return found
-    for candidate in (path, folder / f"{name}.json", folder / f"{ID_PREFIX}{name}.json"):
-        if candidate.is_file():
-            return [candidate]
-    stored = sorted(entry.stem for entry in folder.glob(f"{ID_PREFIX}*.json")) if folder.is_dir() else []
-    if not stored:
-        raise ConfigError(f"there is no failure {name!r}; nothing is stored in {folder}")
-    more = f" and {len(stored) - LISTED_MAX} more" if len(stored) > LISTED_MAX else ""
-    listed = ", ".join(stored[:LISTED_MAX])
-    raise ConfigError(f"there is no failure {name!r}; stored here: {listed}{more}.{did_you_mean(name, stored)}")
-
-
-def load_failure(path: Path) -> tuple[Failure, Scenario]:
-    """A stored failure and its scenario. Raises ConfigError, with the place, for a scenario of another version."""
-    failure = Failure.load(path)
-    try:
-        return failure, Scenario.model_validate(failure.scenario)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(
-            f"the stored scenario is none of this version: scenario.{place}: {first['msg']}",
-            location=Location(str(path)),
-        ) from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureReplay:
-    """One stored failure, run again: under which lock, what came of it, and the checks' words for what still breaks.
-
-    message: empty if the clause no longer breaks.
-    """
-
-    failure: Failure
-    scenario: str
-    provider: str
-    answered: ReplayOutcome
-    message: str
-
-
-def load_failed(
-    path: Path, *, provider: str | None = None, may_import: bool = False
-) -> tuple[Failure, Scenario, ProviderSpec]:
-    """A stored failure, its scenario, and the lock to run it with.
-
-    provider: another lock; default the lock that failed.
-    may_import: also import code that the file names. A failure may come from a stranger, and importing is running.
-    Errors: ConfigError for a file that this version cannot read, a lock that cannot be loaded, and code that may not be
-        imported.
-    """
-    failure, scenario = load_failure(path)
-    place = Location(str(path))
-    named = [failure.provider.name] if provider is None else []
-    foreign = [name for name in named if not is_installed_code(name)]
-    foreign += [reference for _, reference in foreign_code(scenario)]
-    if foreign and not may_import:
-        instead = "; --provider names a lock of yours instead" if provider is None else ""
-        raise ConfigError(
-            f"the failure names {', '.join(map(repr, dict.fromkeys(foreign)))}, which a replay would import and run: "
-            f"add --trust if you trust that code{instead}",
-            location=place,
-        )
-    try:
-        return failure, scenario, load_provider(failure.provider.name if provider is None else provider)
-    except ConfigError as error:
-        if provider is not None:
-            raise
-        raise ConfigError(f"{error}; --provider names the lock where it is now", location=place) from error
-
-
-def is_own(path: Path, *, folder: Path = FAILURES) -> bool:
-    """True for a failure in the store of this folder, where a run of ours put it."""
-    return path.parent.resolve() == folder.resolve()
-
-
-def replay_failure(path: Path, *, provider: str | None = None, may_import: bool = False) -> FailureReplay:
-    """Run the stored failure in the file again.
-
-    provider, may_import: see `load_failed`, also for the errors.
-    """
-    failure, scenario, spec = load_failed(path, provider=provider, may_import=may_import)
-    judged: list[JudgedRun] = []
-
-    def run(plan: FaultPlan, schedule: Schedule, seed: int) -> RunOutcome:
-        return run_simulated(scenario, spec, seed, plan=plan, schedule=schedule)
-
-    def broken(outcome: RunOutcome) -> frozenset[str]:
-        judged.append(JudgedRun(outcome))
-        return judged[-1].broken
-
-    answered = replay(failure, run, broken)
-    message = judged[-1].message(failure.clause) if judged else ""
-    return FailureReplay(
-        failure=failure, scenario=scenario.name, provider=spec.name, answered=answered, message=message
     )

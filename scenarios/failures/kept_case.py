@@ -20,7 +20,8 @@ from reports.explanation.explanation import Explanation
 from scenarios.definition.fault_forms import written_name
 from scenarios.definition.load import parse_scenario
 from scenarios.definition.schema import Scenario
-from scenarios.failures.failure_store import JudgedRun, load_failed
+from scenarios.failures.judged_run import JudgedRun
+from scenarios.failures.stored_failures import load_failed
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.fault import Fault
 from sim.faults.quantities import Quantity, quantity_of

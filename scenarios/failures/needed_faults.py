@@ -12,7 +12,7 @@ from typing import Final
 
 from lockref.lab.loading import ProviderSpec
 from scenarios.definition.schema import Scenario
-from scenarios.failures.failure_store import broken_clauses
+from scenarios.failures.judged_run import broken_clauses
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure
 from sim.kernel.schedules import Replay

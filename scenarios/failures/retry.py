@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lockref.errors import ConfigError
 from reports.checks.verdicts import decide
-from scenarios.failures.failure_store import load_failed
+from scenarios.failures.stored_failures import load_failed
 from scenarios.injection.feasible import possible
 from scenarios.worlds.contention import Contention, contend_on
 from scenarios.worlds.judged_result import Steps

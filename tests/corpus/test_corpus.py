@@ -13,7 +13,7 @@ import pytest
 
 from lockref.lab.loading import load_provider
 from scenarios.definition.load import parse_scenario
-from scenarios.failures.failure_store import broken_clauses
+from scenarios.failures.judged_run import broken_clauses
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.plan import FaultPlan
 

@@ -52,7 +52,7 @@ from scenarios.checkpoint import FINGERPRINT, read_fingerprint
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.load import CATALOGUE, load_scenario, parse_scenario
-from scenarios.failures.failure_store import load_failure
+from scenarios.failures.stored_failures import load_failure
 from scenarios.injection.observer import Direction
 from scenarios.runs import note_killed, prune, status_of, unfinished_runs
 from scenarios.wire.decoders import load_decoder

@@ -40,7 +40,8 @@ from lockref.stores.port import ObjectStore
 from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.definition.load import parse_scenario
-from scenarios.failures.failure_store import FailureStore, broken_clauses
+from scenarios.failures.failure_store import FailureStore
+from scenarios.failures.judged_run import broken_clauses
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.answers import Error
 from sim.faults.clocks import Offset

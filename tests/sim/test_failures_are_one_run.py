@@ -16,8 +16,10 @@ from scenarios.campaign import CampaignResult, run_campaign
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.failures import failure_store
-from scenarios.failures.failure_store import FailureStore, JudgedRun, find_failures
+from scenarios.failures.failure_store import FailureStore
+from scenarios.failures.judged_run import JudgedRun
 from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.failures.stored_failures import find_failures
 from scenarios.runs import RunFolder
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Failure

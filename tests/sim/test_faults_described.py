@@ -9,7 +9,8 @@ import pytest
 from lockref.lab.loading import load_provider
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
-from scenarios.failures.failure_store import FailureStore, find_failures
+from scenarios.failures.failure_store import FailureStore
+from scenarios.failures.stored_failures import find_failures
 from sim.explore.replay import Failure
 from sim.faults.answers import Error, GhostWrite
 from sim.faults.clocks import Drift, Offset

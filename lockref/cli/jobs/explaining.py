@@ -12,8 +12,8 @@ from reports.explanation.terminal import explanation_text
 from reports.figures.space_time import space_time_svg
 from reports.html.explanation import write_explanation
 from scenarios.failures.explained import explain as explained
-from scenarios.failures.failure_store import find_failures, is_own
 from scenarios.failures.kept_case import kept_case
+from scenarios.failures.stored_failures import find_failures, is_own
 
 NOT_SHOWN = "no seed that was tried breaks the clause without the stored schedule; `lockref replay` has that"
 

@@ -15,7 +15,7 @@ from reports.formats.text import short
 from reports.html.gate_page import Judged, write_gate_page
 from scenarios.checkpoint import seeds_in
 from scenarios.failures.explained import explain
-from scenarios.failures.failure_store import FAILURES, is_own
+from scenarios.failures.stored_failures import FAILURES, is_own
 from scenarios.runs import end_of, run_json
 
 if TYPE_CHECKING:

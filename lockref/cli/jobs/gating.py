@@ -35,7 +35,8 @@ from reports.formats.gate_screen import screen_lines
 from reports.formats.text import readable
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.executor import cores
-from scenarios.failures.failure_store import FailureRecord, FailureStore, ShownFailure
+from scenarios.failures.failure_store import FailureRecord, FailureStore
+from scenarios.failures.judged_run import ShownFailure
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.gate.abilities import Abilities, ask
 from scenarios.gate.causes import Case, Cause, Examined, also_broken, causes_of, first_cause

@@ -16,7 +16,7 @@ from reports.event_lines import event_lines
 from reports.formats.results import Results, load_results
 from reports.formats.text import short
 from reports.history_files import history_folders, load_history
-from scenarios.failures.failure_store import FAILURES
+from scenarios.failures.stored_failures import FAILURES
 from scenarios.runs import HOME, open_run, recorded_runs, require_recorded, run_json, size_of, status_of
 
 if TYPE_CHECKING:

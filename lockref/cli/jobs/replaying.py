@@ -10,8 +10,9 @@ from lockref.cli.jobs.results import account_of, begin_run
 from reports.formats.exit_codes import code_of, worst
 from reports.formats.text import readable
 from scenarios.backends import require_known
-from scenarios.failures.failure_store import FAULTS_TOLD, find_failures, is_own, replay_failure
+from scenarios.failures.failure_store import FAULTS_TOLD
 from scenarios.failures.retry import retry_failure
+from scenarios.failures.stored_failures import find_failures, is_own, replay_failure
 from scenarios.runs import provenance
 from sim.explore.replay import Answer
 

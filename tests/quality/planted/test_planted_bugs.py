@@ -17,7 +17,9 @@ from scenarios.campaign import run_campaign
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.definition.mixture import Mixture
 from scenarios.definition.schema import Scenario
-from scenarios.failures.failure_store import FailureStore, broken_clauses, find_failures
+from scenarios.failures.failure_store import FailureStore
+from scenarios.failures.judged_run import broken_clauses
+from scenarios.failures.stored_failures import find_failures
 from scenarios.worlds.simulated import run_simulated
 from sim.explore.replay import Answer, Failure, replay
 from tests.quality.planted.registry import BUGS, CORRECT, HERE, Bug, first_seed

@@ -18,7 +18,7 @@ from scenarios.definition.draw import Draws, draw_scenario
 from scenarios.definition.fault_plan import draw_plan, written_faults
 from scenarios.definition.load import catalogue, load_scenario, parse_scenario
 from scenarios.failures.explained import explain
-from scenarios.failures.failure_store import broken_clauses
+from scenarios.failures.judged_run import broken_clauses
 from scenarios.failures.kept_case import written
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.description import happened
