@@ -1,4 +1,4 @@
-"""How far a job of many like steps has come, and how long the rest will take at the rate until now."""
+"""The progress of a job of many like steps, and how long the rest will take at the rate until now."""
 
 from __future__ import annotations
 
