@@ -24,15 +24,11 @@ from lockref.storage.config import BASE_PATH, StorageLockConfig
 from lockref.storage.lock import StorageLock
 from lockref.storage.place import LOCAL_LOCK_KEY, local_store, store_uri
 from lockref.storage.properties import check_lock_properties
-from lockref.stores.probe.clauses import CONDITIONS, DESIGNS
 
 if TYPE_CHECKING:
     from lockref.locks.notices import LossCallback
     from lockref.provider import LockListener
     from lockref.storage.audit import AuditTrail
-
-_NOT_NEEDED: Final = frozenset(one.clause for one in CONDITIONS.values()) - frozenset(DESIGNS[NEEDED].needs)
-"""Clauses of the quick form that these locks do not stand on: they delete nothing."""
 
 _kept: Final[set[tuple[object, ...]]] = set()
 """The stores that kept their conditions when this process asked them."""
@@ -85,7 +81,7 @@ def open_lock(
     if any(name.startswith(PREFIX) for name in properties):
         return _open_lease(
             properties, endpoint=endpoint, region=region, listener=listener, on_loss=on_loss, audit=audit,
-            admission=Admission.by(_path(fingerprint), allows_unsafe=allows_unsafe),
+            admission=Admission.by(_path(fingerprint), allows_unsafe=allows_unsafe, designs=(NEEDED,)),
         )  # fmt: skip
     config = StorageLockConfig.from_properties(properties)
     check_lock_properties(properties, config)
@@ -100,7 +96,7 @@ def open_lock(
         on_loss=on_loss, audit=audit,
     )  # fmt: skip
     weakref.finalize(lock, store.close).atexit = False
-    admission = Admission.by(_path(fingerprint), allows_unsafe=allows_unsafe)
+    admission = Admission.by(_path(fingerprint), allows_unsafe=allows_unsafe, designs=(NEEDED,))
     _admit(uri, admission, below=lock.cell.key.rpartition("/")[0], request_timeout_ns=timeout_ns)
     return lock
 
@@ -159,5 +155,5 @@ def _admit(uri: str, admission: Admission, *, below: str, request_timeout_ns: in
         return
     store = tuple(address.store().values())
     if store not in _kept:
-        admission.measure(uri, tolerated=_NOT_NEEDED, below=below, request_timeout_ns=request_timeout_ns)
+        admission.measure(uri, below=below, request_timeout_ns=request_timeout_ns)
         _kept.add(store)

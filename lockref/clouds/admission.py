@@ -15,6 +15,7 @@ from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import CapabilityMissing
 from lockref.extras import told
 from lockref.runtime import NS_PER_S
+from lockref.stores.probe.clauses import not_needed
 from lockref.stores.probe.measured import Measurements
 from lockref.stores.probe.selftest import RACERS_DEFAULT, measure, require_kept
 
@@ -33,24 +34,27 @@ class Admission:
 
     fingerprint: what vouches for it, in the place of a measurement. path: where that came from.
     allows_unsafe: a store that is known to be unsafe is used, and its faults are told.
+    designs: of the lock that will use the store (`designs_of`): a measurement refuses a store only for what these stand
+    on. Empty: not known. Then a measurement refuses for whatever it asks, and a fingerprint must vouch for `NEEDED`.
     """
 
     fingerprint: Fingerprint | None = None
     path: Path = Path()
     allows_unsafe: bool = False
+    designs: tuple[str, ...] = ()
 
     @classmethod
-    def by(cls, path: Path | None, *, allows_unsafe: bool = False) -> Admission:
+    def by(cls, path: Path | None, *, allows_unsafe: bool = False, designs: tuple[str, ...] = ()) -> Admission:
         """The admission that the options of a command describe.
 
         Errors: ConfigError for a file that is no fingerprint.
         """
         if path is None:
-            return cls(allows_unsafe=allows_unsafe)
+            return cls(allows_unsafe=allows_unsafe, designs=designs)
         with told("a fingerprint needs"):
             from lockref.stores.probe import fingerprint  # Its checks load pydantic: a lock without one never needs it.
 
-        return cls(fingerprint=fingerprint.load(path), path=path, allows_unsafe=allows_unsafe)
+        return cls(fingerprint=fingerprint.load(path), path=path, allows_unsafe=allows_unsafe, designs=designs)
 
     def measure(
         self,
@@ -62,8 +66,8 @@ class Admission:
     ) -> tuple[Measurements | None, tuple[str, ...]]:
         """The measurement of the store, None where a fingerprint vouches for it, and the notices that follow from it.
 
-        tolerated: clauses that a store may break, such as `C8` where no lock deletes. below: the prefix of the objects
-        that are written, and removed again. request_timeout_ns: bounds each request.
+        tolerated: clauses that this store is known to break, beside those on which the lock's designs do not stand.
+        below: the prefix of the objects that are written, and removed again. request_timeout_ns: bounds each request.
         Errors: CapabilityMissing for a store that ignores a condition; ConfigError for the fingerprint of another one;
         BackendUnavailable if it does not answer.
         """
@@ -78,16 +82,20 @@ class Admission:
         ) as store:
             found = measure(store, below, address=str(address), patience_ns=REACH_TIMEOUT_NS)
         if not self.allows_unsafe:
-            require_kept(found, address=str(address), tolerated=tolerated)
+            spared = not_needed(self.designs) if self.designs else frozenset()
+            require_kept(found, address=str(address), tolerated=tolerated | spared)
         return found, ()
 
     def _vouched(self, address: str) -> tuple[str, ...]:
         assert self.fingerprint is not None, "only a fingerprint can vouch for a store"
-        design = self.fingerprint.designs[NEEDED]
+        needed = [self.fingerprint.designs[name] for name in self.designs or (NEEDED,)]
         told = f"the fingerprint {self.path} of {self.fingerprint.date_utc}"
-        if design.verdict == "can carry":
-            return (f"{address} was not measured: {told} says that it can carry a lock by {design.title}",)
-        answer = f"{told} says of {design.title}: {design.verdict} ({design.why})"
+        lacking = [f"of {design.title}: {design.verdict} ({design.why})" for design in needed
+                   if design.verdict != "can carry"]  # fmt: skip
+        if not lacking:
+            titles = " and by ".join(design.title for design in needed)
+            return (f"{address} was not measured: {told} says that it can carry a lock by {titles}",)
+        answer = f"{told} says {'; '.join(lacking)}"
         if not self.allows_unsafe:
             raise CapabilityMissing(
                 f"{address} is not used: {answer}. Choose another store, probe again, or accept an unsafe store "

@@ -290,6 +290,21 @@ def _figure_rows(subjects: Sequence[Subject], error: float) -> list[Row]:
     return rows
 
 
+def figures_of(subject: Subject) -> dict[str, Cell]:
+    """The figures of one subject by name, each with its interval; of several runs, their median, smallest and largest.
+
+    They are beside nothing: `apart` is `reference`.
+    """
+    found = {}
+    for place, figure in enumerate(subject.figures):
+        if subject.blocks:
+            found[figure.name] = _repeated_cell(figure, None, subject.blocks, ERROR, is_reference=True)
+        else:
+            drawn = resampled(figure.drawn, STRETCHES, seed=place) if figure.has_interval else None
+            found[figure.name] = _figure_cell(figure, drawn, None, True)
+    return found
+
+
 def _figure_cell(figure: Figure | None, drawn: Floats | None, reference: Floats | None, is_reference: bool) -> Cell:
     cell = Cell(apart="reference" if is_reference else "unknown")
     if figure is None:

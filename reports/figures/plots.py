@@ -104,16 +104,17 @@ def _quantile_table(rows: Sequence[Quantiles]) -> tuple[Sequence[str], Sequence[
     return head, body
 
 
-def _finish(name: str, title: str, caption: str, alt: str, draw_on: Callable[[Axes], None], *,
+def finish(name: str, title: str, caption: str, alt: str, draw_on: Callable[[Axes], None], *,
             table: tuple[Sequence[str], Sequence[Sequence[str]]], notices: Sequence[str] = (),
             height: float = style.SIZE_INCHES[1]) -> Figure:  # fmt: skip
+    """A figure from what draws it: as SVG and as PNG, with its words and its numbers."""
     with style.canvas(height=height) as (figure, axes):
         draw_on(axes)
         svg, png = style.as_images(figure)
         return Figure(name, title, caption, alt, svg, png, table=table, notices=list(notices))
 
 
-def _log_durations(axes: Axes, which: str) -> None:
+def log_durations(axes: Axes, which: str) -> None:
     """A logarithmic axis whose labels are durations."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -174,13 +175,13 @@ def wait_curve(results: Results) -> Figure | None:
         shown = [tick for tick in ticks if tick[0] <= farthest * 1.05]
         axes.set_xticks([at for at, _ in shown], [text for _, text in shown])
         axes.minorticks_off()
-        _log_durations(axes, "y")
+        log_durations(axes, "y")
         axes.set_xlabel("share of calls that waited no longer")
         axes.set_ylabel("wait for the lock")
         _label_ends(axes, ends)
 
     worst = max(rows, key=lambda row: row.p99_ns)
-    return _finish(
+    return finish(
         "f6-wait-percentiles",
         "How long clients wait",
         "Service time of each acquire call, from the call to its answer, whatever the answer. Clients call again only "
@@ -222,10 +223,10 @@ def wait_quantiles(results: Results) -> Figure | None:
         axes.set_yticks(range(len(shown)), [name(row) for row in reversed(shown)])
         axes.set_ylim(-0.6, len(shown) - 0.4)
         axes.grid(visible=False, axis="y")
-        _log_durations(axes, "x")
+        log_durations(axes, "x")
         axes.set_xlabel("● median   | 99th percentile   × maximum")
 
-    return _finish(
+    return finish(
         "latency-quantiles",
         "Calls and store requests",
         "Exact quantiles over all samples. Denied, unknown and failed answers have rows of their own. So have calls "
@@ -266,7 +267,7 @@ def handoff(results: Results) -> Figure | None:
                 "promise ends", (0, 4), xytext=(4, 0), textcoords="offset points", color=style.VIOLATION, fontsize=8
             )
         else:
-            _log_durations(axes, "x")
+            log_durations(axes, "x")
         axes.set_ylim(0, 102)
         axes.set_ylabel("hand-offs done, %")
         axes.set_xlabel("time from the end of a grant to the waiter's" + (", ms" if is_early else ""))
@@ -281,7 +282,7 @@ def handoff(results: Results) -> Figure | None:
             )  # fmt: skip
 
     told = "; ".join(f"{_label(row, rows)}: median {duration(row.p50_ns)}, p99 {duration(row.p99_ns)}" for row in rows)
-    return _finish(
+    return finish(
         "f8-hand-off",
         "Hand-off: what a failover costs",
         "After release: from the release taking effect until one who waited then is served, whoever comes between. "
@@ -328,7 +329,7 @@ def lease_left(results: Results) -> Figure | None:
         axes.set_xlabel("time since the run began, s")
         axes.set_ylabel("lease left, s")
 
-    return _finish(
+    return finish(
         "f4-lease-left",
         "How near each renewal came to the end of its lease",
         "What was left of the promised validity, by the holder's own clock, when it sent the renewal. "
@@ -362,7 +363,7 @@ def _scatter(rows: list[Scatter], *, name: str, title: str, caption: str, ylabel
                 color=colour, alpha=0.6, markersize=3.5, markeredgewidth=1 if marker == "x" else 0,
                 label=f"{answer} ({len(points):,})", rasterized=True,
             )  # fmt: skip
-        _log_durations(axes, "y")
+        log_durations(axes, "y")
         axes.set_xlabel("time since the run began, s")
         axes.set_ylabel(ylabel)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handletextpad=0.2)
@@ -377,7 +378,7 @@ def _scatter(rows: list[Scatter], *, name: str, title: str, caption: str, ylabel
         )
         for answer in order
     ]
-    return _finish(
+    return finish(
         name,
         title,
         caption,
@@ -429,7 +430,7 @@ def clients(results: Results) -> Figure | None:
         if jain is not None and jain.jain_p50 is not None:
             axes.set_title(jain_text(jain))
 
-    return _finish(
+    return finish(
         "f9-clients",
         "Who got the lock",
         "Grants per client, over all runs; a client that was never granted the lock has a bar of zero. Jain's index is "

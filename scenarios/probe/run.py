@@ -19,6 +19,7 @@ from scenarios import interrupts
 from scenarios.probe.cleanup import LOST_AT_ONCE_NS, Residue, remove_all
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
+from scenarios.probe.latency import BUDGET_NS, measure_latencies
 from scenarios.probe.opening import open_endpoint
 from scenarios.probe.questions.races import require_apart
 from scenarios.probe.questions.spread import Racers, places_of
@@ -69,12 +70,14 @@ def probe(
     rounds: int = ROUNDS_MAX,
     only: Collection[str] = (),
     node: Node | None = None,
+    latency_cycles: int = 0,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> ProbeResult:
     """Ask the store every clause, in about `for_ns`. The removal of the objects takes further time.
 
     addresses: of one store, one for each endpoint. rounds: of each race, at most. only: the clauses to ask; default
-    all. node: the node of the store to stop for C17.
+    all. node: the node of the store to stop for C17. latency_cycles: so many requests of each kind are sent alone after
+    the questions, to learn how long they take, in further `BUDGET_NS` at most.
     Errors: ConfigError for a store that cannot be opened; CapabilityMissing for a service that holds no objects. A
     store that does not answer, or refuses even a plain write, is no error: see `ProbeResult.is_gone`.
     """
@@ -91,7 +94,7 @@ def probe(
             # The time begins here: the load of an SDK says nothing about the store.
             end_ns = runtime.monotonic_ns() + for_ns
             session = Session(stores, address=str(addresses[0]), end_ns=end_ns, rounds_max=rounds, runtime=runtime)
-            _ask_and_remove(session, done, only, node, progress)
+            _ask_and_remove(session, done, only, node, latency_cycles, progress)
     require_apart(done.findings)
     done.lasted_ns = runtime.monotonic_ns() - began_ns
     _explain_silence(done)
@@ -99,7 +102,12 @@ def probe(
 
 
 def _ask_and_remove(
-    session: Session, done: ProbeResult, only: Collection[str], node: Node | None, progress: Callable[[str], None]
+    session: Session,
+    done: ProbeResult,
+    only: Collection[str],
+    node: Node | None,
+    latency_cycles: int,
+    progress: Callable[[str], None],
 ) -> None:
     done.durations, done.servers = session.durations, session.servers
     try:
@@ -110,6 +118,12 @@ def _ask_and_remove(
         with Racers(places) as racers:
             steps = steps_for(len(session.stores), done.findings, racers, rounds=session.rounds_max, node=node)
             _ask_all(session, [step for step in steps if not only or step.clause in only], done, progress)
+        if latency_cycles:
+            progress("how long requests take that are sent alone")
+            session.end_ns = session.runtime.monotonic_ns() + BUDGET_NS
+            # A request that has no answer is no latency, and says nothing of the clauses.
+            with contextlib.suppress(Unanswered, OutOfTime):
+                measure_latencies(session, cycles=latency_cycles, end_ns=session.end_ns)
     except OutOfTime:
         done.ended = "its time was over"
     except BackendUnavailable as error:

@@ -17,6 +17,7 @@ from lockref.clouds.uri import parse_store_uri
 from lockref.delta.options import DEFAULT_TABLE_NAME
 from lockref.runtime import NS_PER_S
 from scenarios.backends import BACKENDS
+from scenarios.probe.prices import PRICES
 from tests.docs import DOCUMENTS, ROOT, blocks
 from tests.docs.embed import EXAMPLES, GATE_EXAMPLES, fault_table
 
@@ -34,7 +35,9 @@ SHORTER = (
 )
 """What a document shows large is run small: it is the form that must be right."""
 
-NEEDS_SERVER = re.compile(r"^lockref ((demo|bench|cluster|backends up|wire)\b|probe (?!memory:|.* --dry-run))")
+NEEDS_SERVER = re.compile(
+    r"^lockref ((demo|bench|cluster|backends up|wire)\b|probe (?!memory:|.* --dry-run)|evaluate (?!memory:))"
+)
 NEEDS_SPARK = re.compile(r"^lockref (demo|report)\b")
 
 
@@ -52,6 +55,7 @@ def _commands() -> list[tuple[str, str]]:
 COMMANDS = _commands()
 PLAIN = [case for case in COMMANDS if not NEEDS_SERVER.match(case[1]) and not NEEDS_SPARK.match(case[1])]
 SERVED = [case for case in COMMANDS if case[1].startswith("lockref bench")]
+EVALUATED = [case for case in COMMANDS if case[1].startswith("lockref evaluate") and NEEDS_SERVER.match(case[1])]
 LASTING = re.compile(r"^lockref bench (e\d|swarm|w16-helping)")
 """What lasts as long as its scenario says; tests/backends/test_faults_on_the_wire.py carries out a shorter plan."""
 PROBED = [case for case in COMMANDS if case[1].startswith("lockref probe") and NEEDS_SERVER.match(case[1])]
@@ -77,6 +81,7 @@ def workplace(
     (tmp_path / "my_lock.py").write_text(
         (tmp_path / "my_lock.py").read_text().replace("class LeaseLock", "class MyLock")
     )
+    shutil.copy(PRICES, tmp_path / "prices.yaml")
     (tmp_path / "my.yaml").write_text("version: 1\nname: my\n")
     (tmp_path / "pause.yaml").write_text("version: 1\nname: pause\n")
     monkeypatch.chdir(tmp_path)
@@ -118,6 +123,22 @@ def test_a_shown_contention_runs(
     arguments = [ministack_uri if argument.startswith("s3://") else argument for argument in _shortened(command)]
     code = run(arguments)
     assert code in (0, 3), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+@pytest.mark.parametrize(("document", "command"), EVALUATED, ids=[command for _, command in EVALUATED])
+def test_a_shown_evaluation_runs(
+    document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
+) -> None:
+    """`evaluate` with every option that a document shows; each store gives way to ours, and the faults are left out."""
+    names = [*BACKENDS, "s3://"]
+    arguments = [
+        ministack_uri if any(argument.startswith(name) for name in names) else argument
+        for argument in _shortened(command)
+    ]
+    code = run([*arguments, "--contenders", "1,2", "--no-faults"])
+    assert code in (0, 3, 4), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
 
 
 @pytest.mark.parametrize(("document", "command"), PROBED, ids=[command for _, command in PROBED])

@@ -1,32 +1,44 @@
-"""The architect's ten minutes: a store is probed, contended on, struck with faults, and shown on one page."""
+"""Which store to take for a lock: each is probed, contended on, struck with faults, and one page says what follows."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from lockref.atomic_files import write_atomically
-from lockref.cli.jobs.probing import probe_and_tell
-from lockref.cli.jobs.results import account_of, begin_run
-from lockref.errors import INTERRUPTED, LockrefError
+from lockref.cli.jobs.evaluating import BASELINE, Asked, Asking, Questions, priced
+from lockref.cli.jobs.results import begin_run
+from lockref.clouds.uri import parse_store_uri
+from lockref.coordination.session import COORDINATION
+from lockref.durations import plain_duration
+from lockref.errors import INTERRUPTED, BackendUnavailable, ConfigError
 from lockref.lab.loading import ProviderSpec, load_provider
-from lockref.words import counted
-from reports.formats.exit_codes import code_of, worst
-from reports.formats.fingerprint import as_json
-from reports.html.evaluation import contention_part, side_by_side, told, write_evaluation
-from reports.html.fingerprint import page_of
-from scenarios.backends import require_objects
+from reports.comparison.advice import Advice, advise
+from reports.comparison.carrying import NO, NOT_REACHED
+from reports.comparison.standing import Standing, standing_of
+from reports.comparison.store_runs import NOT_LIVE
+from reports.comparison.store_table import terminal_tables
+from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED, worst
+from reports.formats.exit_codes import NOT_LIVE as NOT_LIVE_CODE
+from reports.html.evaluation import recorded_subjects, side_by_side, write_evaluation
+from scenarios.backends import is_started_here, require_objects
 from scenarios.definition.load import load_scenario
+from scenarios.probe.lock_requests import LockRequests, in_words, learn_requests
+from scenarios.probe.prices import PRICES, load_prices
 from scenarios.runs import provenance
-from scenarios.worlds.contention import contend_on, contention_of
+from scenarios.worlds.contention import contention_of
+from scenarios.worlds.real import require_feasible
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
-    from reports.formats.results import Results
-    from scenarios.definition.schema import Scenario
-    from scenarios.runs import RunFolder
+
+FORMAT: Final = "lockref.evaluation/2"
+_SDKS: Final = ("boto3", "google-cloud-storage", "azure-storage-blob")
+"""The clients of clouds, by the names of their distributions."""
 
 
 def evaluate(
@@ -40,156 +52,169 @@ def evaluate(
     probe_ns: int,
     rounds: int,
     faults: Sequence[str],
+    limits: tuple[str, ...],
+    prices: Path | None,
+    has_baseline: bool,
 ) -> int:
-    """Evaluate each store, and write one page about all. Returns the worst exit code.
+    """Evaluate each store for one lock, write one page about all, and say which to take. Returns the exit code.
 
     crowds: numbers of clients; each gets a contention run of `for_ns`. repeats: how many of them, in blocks: in each,
     all stores take turns, and another one comes first, so that a slow hour slows all of them alike.
     probe_ns, rounds: as for `probe_stores`. faults: scenarios whose faults strike the wire; each gets a run.
-    Errors: ConfigError for a bad URI, lock or scenario. If an error ends one store early, the page tells it.
+    limits: thresholds of the contention runs. prices: a list of prices; None for ours. has_baseline: the faults are
+    run with `hudi`, too.
+    Errors: ConfigError for a bad URI, lock, scenario or list of prices. If an error ends one store early, the page
+    tells it.
     """
-    for store in stores:
-        require_objects(store)
-    asked = _Asked(console, load_provider(provider), crowds, for_ns, probe_ns, rounds, [*map(load_scenario, faults)])
-    with begin_run("evaluate", provenance({"stores": list(stores), "provider": provider})) as folder:
-        evaluated = [_Store(store, folder.part(f"store-{number}")) for number, store in enumerate(stores, 1)]
-        is_interrupted = asked.is_interrupted(evaluated, repeats)
-        found = [store.told(asks_faults=bool(faults), crowds=crowds, repeats=repeats) for store in evaluated]
-        page = write_evaluation(found, folder.path, compared=side_by_side(found, folder.path))
-        code = INTERRUPTED if is_interrupted else worst(code for store in evaluated for code in store.codes)
+    for uri in dict.fromkeys(stores):
+        require_objects(uri)
+    listed = load_prices(prices or PRICES)
+    spec = load_provider(provider)
+    if spec.stands_on == COORDINATION.name:
+        raise ConfigError(f"{spec.name} stands on ZooKeeper; `lockref evaluate` asks stores of objects and tables")
+    scenarios = [load_scenario(name) for name in faults]
+    for scenario in scenarios:
+        require_feasible(scenario, stands_on=spec.stands_on)
+    console.step(f"running {spec.name} to learn which requests it sends")
+    requests = learn_requests(spec)
+    sent = in_words(requests.sent) or "no request under a condition"
+    console.say(f"{spec.name} sends {sent} ({requests.how})", style="dim")
+    baseline = load_provider(BASELINE) if has_baseline and spec.name != BASELINE else None
+    questions = Questions(
+        lock=spec, requests=requests, baseline=baseline, crowds=crowds, repeats=repeats, lasting_ns=for_ns,
+        probing_ns=probe_ns, rounds=rounds, faults=scenarios, limits=limits,
+    )  # fmt: skip
+    about = _about(stores, provider, questions)
+    with begin_run("evaluate", about) as folder:
+        names = _names(stores)
+        evaluated = [
+            priced(Asked(uri=store, name=names[store], folder=folder.part(f"store-{number}")), listed,
+                   stands_on=spec.stands_on)
+            for number, store in enumerate(dict.fromkeys(stores), 1)
+        ]  # fmt: skip
+        for store in evaluated:
+            store.no_faults = "" if scenarios else "not asked"
+            store.no_baseline = "" if baseline else "not asked" if spec.name != BASELINE else "it is the lock itself"
+        is_interrupted = Asking(console, questions).is_interrupted(evaluated)
+        parts = [store.facts(crowds=crowds, repeats=repeats) for store in evaluated]
+        subjects = recorded_subjects(parts, folder.path)
+        standings = [standing_of(part, found, most=max(crowds)) for part, found in zip(parts, subjects, strict=True)]
+        advice = advise(standings, lock=spec.name, has_limits=bool(limits), lasting_ns=for_ns)
+        code = INTERRUPTED if is_interrupted else code_of_advice(standings, advice, evaluated)
+        document = {
+            "format": FORMAT,
+            "exit_code": code,
+            "lock": _lock(spec, requests),
+            "advice": advice.facts(),
+            "required": list(limits),
+            "provenance": about,
+            "stores": parts,
+        }
+        compared = side_by_side(parts, subjects, folder.path)
+        page = write_evaluation(document, standings, advice, folder.path, compared=compared)
         folder.describe(status="interrupted" if is_interrupted else "finished", exit_code=code)
+    _tell(console, standings, advice, page, is_interrupted=is_interrupted, parts=parts, repeats=repeats)
     if console.as_json:
-        console.document({"format": "lockref.evaluation/1", "exit_code": code, "stores": found})
-    if is_interrupted:
-        console.say("interrupted: the page tells what was measured until then", style="head")
-        if repeats > 1:
-            for part in found:
-                console.say(f"{part['store']}: {part['repeats']['run']} of {repeats} repeats were run to their end")
-    console.say(f"page      {page}")
+        console.document(document)
     return code
 
 
-@dataclass(slots=True)
-class _Store:
-    """The findings about one store, and its exit codes.
+def code_of_advice(standings: Sequence[Standing], advice: Advice, evaluated: Sequence[Asked]) -> int:
+    """The exit code: 1 where the lock broke anywhere, 0 where a store is advised; else why none is.
 
-    ended: why the store is asked nothing more; empty until then.
+    5: none was reached. 1 or 3: none can carry the lock, and some would let two clients in, or none would. 4: each
+    store that can carry it misses a limit, or left clients waiting for ever. Otherwise what ended the stores, or 3.
     """
-
-    uri: str
-    folder: RunFolder
-    probe: dict[str, Any] | None = None
-    contention: list[dict[str, Any]] = field(default_factory=list)
-    faults: list[dict[str, Any]] = field(default_factory=list)
-    codes: list[int] = field(default_factory=list)
-    ended: str = ""
-
-    def told(self, *, asks_faults: bool, crowds: Sequence[int], repeats: int) -> dict[str, Any]:
-        """The store's part of the page and of the document. `repeats` there: how many were asked, and how many run."""
-        runs = Counter(run["contenders"] for run in self.contention)
-        return {
-            "store": self.uri,
-            "probe": self.probe,
-            "contention": self.contention,
-            "faults": self.faults,
-            "ended": self.ended,
-            "asks_faults": asks_faults,
-            "repeats": {"asked": repeats, "run": min(runs[crowd] for crowd in crowds)},
-        }
+    if any(one.broke for one in standings):
+        return VIOLATED
+    if advice.take:
+        return HELD
+    reached = [(one, asked) for one, asked in zip(standings, evaluated, strict=True) if one.carries != NOT_REACHED]
+    if not reached:
+        return BackendUnavailable.exit_code
+    able = [(one, asked) for one, asked in reached if one.carries != NO]
+    if not able:
+        return worst(code for _, asked in reached for code in asked.codes)
+    if all(one.missed for one, _ in able) or any(_is_not_live(one) for one, _ in able):
+        return NOT_LIVE_CODE
+    return worst([INCONCLUSIVE, *(code for _, asked in able for code in asked.codes)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The questions, which are the same for every store."""
+def _is_not_live(one: Standing) -> bool:
+    return NOT_LIVE in [crowd.word for crowd in one.crowds] + [struck.word for struck in one.struck]
 
-    console: Console
-    spec: ProviderSpec
-    crowds: Sequence[int]
-    lasting_ns: int
-    probing_ns: int
-    rounds: int
-    faults: Sequence[Scenario]
 
-    def is_interrupted(self, stores: Sequence[_Store], repeats: int) -> bool:
-        """Ask every store everything: the probe, the blocks of contention runs, the faults. True if Ctrl-C ended it.
+def _names(stores: Sequence[str]) -> dict[str, str]:
+    """What each store is called: a server by its name, others by bucket and prefix, with the endpoint only where two
+    would have one name."""
+    short = {store: store if is_started_here(store) else _without_endpoint(store) for store in stores}
+    shared = {name for name in short.values() if sum(other == name for other in short.values()) > 1}
+    return {store: str(parse_store_uri(store)) if name in shared else name for store, name in short.items()}
 
-        After an error a store is asked nothing more, and what was found until then counts.
-        """
+
+def _without_endpoint(store: str) -> str:
+    return str(parse_store_uri(store)).partition(" at ")[0]
+
+
+def _lock(spec: ProviderSpec, requests: LockRequests) -> dict[str, Any]:
+    return {
+        "provider": spec.name,
+        "stands_on": spec.stands_on,
+        "sends": [kind.value for kind in requests.sent],
+        "designs": list(requests.designs),
+        "is_seen": requests.is_seen,
+        "how": requests.how,
+    }
+
+
+def _about(stores: Sequence[str], provider: str, asked: Questions) -> dict[str, object]:
+    """The provenance: what ran where, with which versions, on what machine, and how long clients held."""
+    scenario = contention_of(max(asked.crowds))
+    sdks = {}
+    for name in _SDKS:
         try:
-            for store in stores:
-                self._ask(store, self._probe)
-            for repeat in range(1, repeats + 1):
-                first = (repeat - 1) % len(stores)
-                for crowd in self.crowds:
-                    for store in (*stores[first:], *stores[:first]):
-                        self._ask(store, self._contended_by, crowd, repeat, repeats)
-            for store in stores:
-                for scenario in self.faults:
-                    self._ask(store, self._struck_by, scenario)
-        except KeyboardInterrupt:
-            # What was measured until then is told, on the page, too.
-            for store in stores:
-                store.ended = store.ended or "interrupted"
-            return True
-        return False
+            sdks[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        **provenance({
+            "stores": list(stores), "provider": provider, "contenders": list(asked.crowds), "repeats": asked.repeats,
+            "for_ns": asked.lasting_ns, "probe_for_ns": asked.probing_ns,
+            "faults": [each.name for each in asked.faults], "require": list(asked.limits),
+        }),
+        "sdks": sdks,
+        "machine": {
+            "host": platform.node(), "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
+            "load_of": time.strftime("%H:%M:%SZ", time.gmtime()),
+        },
+        "hold": scenario.workload.hold.text,
+        "validity": plain_duration(scenario.lock.validity.most),
+    }  # fmt: skip
 
-    def _ask(self, store: _Store, question: Callable[..., None], *asked: object) -> None:
-        if store.ended:
-            return
-        try:
-            question(store, *asked)
-        except LockrefError as error:
-            store.ended = str(error)
-            store.codes.append(error.exit_code)
 
-    def _probe(self, store: _Store) -> None:
-        """Raises KeyboardInterrupt if Ctrl-C cut the probe off; its fingerprint is kept."""
-        self.console.say(f"\n{store.uri}", style="head")
-        store.probe, code = self._probed(store.uri, store.folder)
-        if code == INTERRUPTED:
-            raise KeyboardInterrupt
-        store.codes.append(code)
-        if store.probe["verdict"] == "unsafe":
-            store.ended = "the probe found the store unsafe: no lock was put on it"
-
-    def _probed(self, store: str, folder: RunFolder) -> tuple[dict[str, Any], int]:
-        seen, code = probe_and_tell(self.console, store, (), for_ns=self.probing_ns, rounds=self.rounds, required=[])
-        write_atomically(folder.path / "fingerprint.json", as_json(seen))
-        write_atomically(folder.path / "fingerprint.html", page_of([seen]))
-        return seen.document(), code
-
-    def _contended_by(self, store: _Store, crowd: int, repeat: int, repeats: int) -> None:
-        """One contention run, kept in what was found of the store. Errors: BackendUnavailable for a lost worker."""
-        which = f", repeat {repeat} of {repeats}" if repeats > 1 else ""
-        self.console.say(f"\n{store.uri}, {counted(crowd, 'client')}{which}", style="head")
-        part = store.folder.part(contention_part(crowd, repeat))
-        results, error = self._contended(store.uri, contention_of(crowd), part, crowd)
-        store.contention.append({"contenders": crowd, "repeat": repeat, **told(results)})
-        store.codes.append(code_of([results]))
-        if error is not None:
-            raise error
-
-    def _struck_by(self, store: _Store, scenario: Scenario) -> None:
-        """One run with faults on the wire. Errors: BackendUnavailable for a lost worker."""
-        self.console.say(f"\n{store.uri}, {scenario.name}", style="head")
-        results, error = self._contended(store.uri, scenario, store.folder.part(scenario.name), None)
-        store.faults.append({"scenario": scenario.name, "about": scenario.about, **told(results)})
-        store.codes.append(code_of([results]))
-        if error is not None:
-            raise error
-
-    def _contended(
-        self, store: str, scenario: Scenario, folder: RunFolder, crowd: int | None
-    ) -> tuple[Results, LockrefError | None]:
-        """The account of one run, and what took a part of it: the worker that died, where one did."""
-        done = contend_on(
-            store,
-            scenario,
-            self.spec,
-            clients=crowd,
-            duration_ns=None if crowd is None else self.lasting_ns,
-            folder=folder.path,
-            progress=self.console.step,
-        )
-        about = provenance({"scenario": scenario.name, "provider": self.spec.name, "backends": [store]})
-        return account_of(self.console, done, folder, about=about), done.error
+def _tell(
+    console: Console,
+    standings: Sequence[Standing],
+    advice: Advice,
+    page: Path,
+    *,
+    is_interrupted: bool,
+    parts: Sequence[Mapping[str, Any]],
+    repeats: int,
+) -> None:
+    """The first screen: what to do, the table of the stores, and why."""
+    if is_interrupted:
+        console.say("interrupted: the page tells what was measured until then", style="head")
+        if repeats > 1:
+            for part in parts:
+                console.say(f"{part['store']}: {part['repeats']['run']} of {repeats} repeats were run to their end")
+    console.say()
+    for table in terminal_tables(standings, advice):
+        console.say_table(table)
+    console.say()
+    console.say(advice.headline, style="good" if advice.take else "bad")
+    for reason in advice.reasons:
+        console.say(f"- {reason}")
+    for note in advice.notes:
+        console.say(note, style="dim")
+    console.say(f"page      {page}")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
 from lockref.cli.jobs.console import rest_in_words
+from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import ThreadRuntime
+from lockref.services import DEFAULT_KIND
 from reports.formats.exit_codes import worst
-from scenarios.backends import is_started_here, require_objects, start_backend
+from scenarios.backends import is_started_here, require_objects, start_backend, table_uri
 from scenarios.probe import gate
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.questions.stopped_node import node_of
@@ -86,27 +88,46 @@ def probe_and_tell(
     rounds: int,
     required: Sequence[str],
     node: Node | None = None,
+    latency_cycles: int = 0,
+    is_told: bool = True,
+    stands_on: str = DEFAULT_KIND,
+    progress: Callable[[str], None] | None = None,
 ) -> tuple[Fingerprint, int]:
-    """Probe one store and tell of it: the fingerprint, and the exit code."""
+    """Probe one store and tell of it: the fingerprint, and the exit code.
+
+    latency_cycles: as for `probe`. is_told: False where the caller tells of it, and raises nothing for a store that was
+    never reached. stands_on: the kind of service to ask of a server of ours that has objects and tables. progress: told
+    each step, in the place of the console.
+    Errors: CapabilityMissing for a server without that kind.
+    """
     with contextlib.ExitStack() as stack:
         uri, name = store, ""
         if is_started_here(store):
-            console.step(f"starting {store} (the first start on a machine installs it)")
+            (progress or console.step)(f"starting {store} (the first start on a machine installs it)")
             running = stack.enter_context(start_backend(store))
-            uri, name = running.uri, f"{running.name} {running.version}"
+            uri = table_uri(running) if stands_on == TABLE.name else running.uri
+            name = f"{running.name} {running.version}"
         clock = ThreadRuntime()
         end_ns = clock.monotonic_ns() + for_ns
 
         def tell(step: str) -> None:
+            if progress is not None:
+                progress(step)
+                return
             console.progress(f"{step}; at most {rest_in_words(end_ns - clock.monotonic_ns()).removeprefix('about ')}")
 
-        done = probe(addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node, progress=tell)
+        done = probe(
+            addresses_of(uri, endpoints), for_ns=for_ns, rounds=rounds, node=node,
+            latency_cycles=latency_cycles, progress=tell,
+        )  # fmt: skip
     # The form of a fingerprint is checked by pydantic, which would delay the first request.
     from reports.formats import fingerprint as told
     from scenarios.probe.fingerprint import fingerprint_of
 
     found = fingerprint_of(done, name=name)
     code = gate.exit_code(found, required, is_gone=done.is_gone, is_interrupted=done.is_interrupted)
+    if not is_told:
+        return found, code
     if not done.is_reached and not console.as_json and code == BackendUnavailable.exit_code:
         raise BackendUnavailable(done.ended)
     for text, style in told.terminal_lines(found):

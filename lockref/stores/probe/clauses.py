@@ -9,6 +9,7 @@ question answers the new one no more.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -226,30 +227,50 @@ CONDITIONS: Final = {one.name: one for one in _ALL if one.is_quick}
 """What the quick form asks, by name, in the order in which it tells the answers."""
 
 
+class Sent(StrEnum):
+    """A kind of request under a condition, by which a lock keeps others out."""
+
+    CREATE = "create"
+    REPLACE = "replacement by version"
+    DELETE = "delete by version"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """A way to build a lock, and the clauses that it stands on. part: of clauses about creates and replacements."""
+    """A way to build a lock, and the clauses that it stands on. part: of clauses about creates and replacements.
+
+    told_by: the kind of request by which a lock of this design is known; None where requests do not tell it.
+    """
 
     name: str
     title: str
     needs: tuple[str, ...]
     part: str = ""
+    told_by: Sent | None = None
 
 
 DESIGNS: Final = {
     design.name: design
     for design in (
-        Design(name="create", title="create-only", needs=("C1", "C2", "C16", "C18", "C21"), part="create"),
+        Design(
+            name="create",
+            title="create-only",
+            needs=("C1", "C2", "C16", "C18", "C21"),
+            part="create",
+            told_by=Sent.CREATE,
+        ),
         Design(
             name="cas",
             title="compare-and-swap",
             needs=("C1", "C2", "C3", "C4", "C5", "C6", "C16", "C18", "C19", "C20", "C21", "C23"),
+            told_by=Sent.REPLACE,
         ),
         Design(
             name="delete",
             title="conditional delete",
             needs=("C1", "C2", "C8", "C9", "C16", "C18", "C21"),
             part="create",
+            told_by=Sent.DELETE,
         ),
         Design(
             name="fencing",
@@ -259,3 +280,20 @@ DESIGNS: Final = {
     )
 }
 """By the word that `--require` takes."""
+
+
+def designs_of(sent: Collection[Sent]) -> tuple[str, ...]:
+    """The designs that a lock is of, by the conditional requests that it sends: what a store must carry for it.
+
+    The one rule for the probe's verdicts, for admission and for an evaluation. Compare-and-swap and conditional
+    deletes include what a create-only lock needs. A lock that sends no condition is of no design.
+    """
+    told = [design for design in DESIGNS.values() if design.told_by in sent]
+    larger = [design for design in told if design.told_by is not Sent.CREATE]
+    return tuple(design.name for design in larger or told)
+
+
+def not_needed(designs: Collection[str]) -> frozenset[str]:
+    """The clauses of the quick form on which none of these designs stands. A store may break them."""
+    needed = {clause for name in designs for clause in DESIGNS[name].needs}
+    return frozenset(one.clause for one in CONDITIONS.values()) - needed

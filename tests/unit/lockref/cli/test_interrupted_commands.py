@@ -12,10 +12,12 @@ import psutil
 import pytest
 
 from lockref.cli import main
-from lockref.cli.jobs import comparing, evaluation, reporting
+from lockref.cli.jobs import comparing, evaluating, evaluation, reporting
+from reports.comparison.carrying import YES, Carrying
 from scenarios import interrupts
 from scenarios.executor import Processes
 from scenarios.failures import failure_store
+from tests.unit.reports.comparison.test_comparison import fingerprint
 
 
 def test_an_interrupted_evaluation_says_so(tmp_path, monkeypatch, capsys):
@@ -24,18 +26,19 @@ def test_an_interrupted_evaluation_says_so(tmp_path, monkeypatch, capsys):
     def interrupted(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    probe = ({"verdict": "conforming"}, 0)
+    probe = fingerprint("http://a", C2="conforming").document()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(evaluation._Asked, "_probed", lambda *_: probe)
-    monkeypatch.setattr(evaluation, "contend_on", interrupted)
+    monkeypatch.setattr(evaluating.Asking, "_probed", lambda *_: (probe, 0, Carrying(verdict=YES)))
+    monkeypatch.setattr(evaluating, "contend_on", interrupted)
     told = {}
-    monkeypatch.setattr(evaluation, "side_by_side", lambda *_: None)
     monkeypatch.setattr(
-        evaluation, "write_evaluation", lambda found, folder, **_: told.update(found[0]) or folder / "page.html"
+        evaluation,
+        "write_evaluation",
+        lambda found, _standings, _advice, folder, **_: told.update(found["stores"][0]) or folder / "page.html",
     )
     assert main.run(["evaluate", "memory:", "--contenders", "1", "--no-faults"]) == interrupts.EXIT_CODE
     assert told["ended"] == "interrupted"
-    assert told["probe"] == probe[0]
+    assert told["probe"] == probe
     assert "interrupted" in capsys.readouterr().out
     about = json.loads((tmp_path / ".lockref" / "runs" / "latest" / "run.json").read_text())
     assert (about["status"], about["exit_code"]) == ("interrupted", interrupts.EXIT_CODE)
