@@ -60,6 +60,11 @@ class LockRequests:
     is_seen: bool
     how: str
 
+    @property
+    def words(self) -> str:
+        """What the lock sends, as the object of a sentence."""
+        return in_words(self.sent) if self.is_seen else "what nobody has seen: it is taken for compare-and-swap"
+
 
 _UNSEEN: Final = ("cas",)
 """The designs of a lock whose requests nobody could see: what most leases stand on."""
@@ -120,7 +125,8 @@ def _real(spec: ProviderSpec) -> tuple[pa.Table, str]:
 
 
 def in_words(sent: Iterable[Sent]) -> str:
-    """The requests as a list: `creates and replacements by version`."""
+    """The requests as a list: `creates and replacements by version`; of none, that none carries a condition."""
     named = [kind.value.replace("create", "creates").replace("replacement", "replacements").replace("delete", "deletes")
              for kind in sent]  # fmt: skip
-    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+    told = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+    return told or "no request under a condition"

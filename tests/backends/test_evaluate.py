@@ -17,6 +17,7 @@ from reports.comparison.carrying import YES, Carrying
 from reports.comparison.comparison import Comparison
 from reports.comparison.store_runs import Requests
 from reports.formats.results import Results
+from scenarios.backends import RunningBackend
 from scenarios.worlds.processes.workers import LostWorker
 from tests.conditional_server import Bucket, serving
 from tests.unit.reports.comparison.test_comparison import fingerprint
@@ -184,10 +185,10 @@ def test_a_limit_that_no_store_meets(
 @pytest.mark.realbackend
 @pytest.mark.xdist_group("ministack")
 def test_faults_are_told_beside_a_lock_that_breaks(
-    keys: None, capsys: pytest.CaptureFixture[str], ministack_uri: str
+    keys: None, capsys: pytest.CaptureFixture[str], ministack: RunningBackend
 ) -> None:
     """e12 loses the answer of a take-over: hudi answers wrongly (S7), the hardened lock holds, and both are told."""
-    code = run(["evaluate", ministack_uri, "--contenders", "1", "--for", "6s", "--probe-for", "100s", "--rounds", "4",
+    code = run(["evaluate", ministack.uri, "--contenders", "1", "--for", "6s", "--probe-for", "100s", "--rounds", "4",
                 "--faults", "e12", "--json"])  # fmt: skip
     document = json.loads(capsys.readouterr().out)
     [fault] = document["stores"][0]["faults"]

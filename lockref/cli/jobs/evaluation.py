@@ -27,7 +27,7 @@ from reports.formats.exit_codes import NOT_LIVE as NOT_LIVE_CODE
 from reports.html.evaluation import recorded_subjects, side_by_side, write_evaluation
 from scenarios.backends import is_started_here, require_objects
 from scenarios.definition.load import load_scenario
-from scenarios.probe.lock_requests import LockRequests, in_words, learn_requests
+from scenarios.probe.lock_requests import LockRequests, learn_requests
 from scenarios.probe.prices import PRICES, load_prices
 from scenarios.runs import provenance
 from scenarios.worlds.contention import contention_of
@@ -77,8 +77,7 @@ def evaluate(
         require_feasible(scenario, stands_on=spec.stands_on)
     console.step(f"running {spec.name} to learn which requests it sends")
     requests = learn_requests(spec)
-    sent = in_words(requests.sent) or "no request under a condition"
-    console.say(f"{spec.name} sends {sent} ({requests.how})", style="dim")
+    console.say(f"{spec.name} sends {requests.words} ({requests.how})", style="dim")
     baseline = load_provider(BASELINE) if has_baseline and spec.name != BASELINE else None
     questions = Questions(
         lock=spec, requests=requests, baseline=baseline, crowds=crowds, repeats=repeats, lasting_ns=for_ns,
@@ -161,6 +160,7 @@ def _lock(spec: ProviderSpec, requests: LockRequests) -> dict[str, Any]:
         "provider": spec.name,
         "stands_on": spec.stands_on,
         "sends": [kind.value for kind in requests.sent],
+        "words": requests.words,
         "designs": list(requests.designs),
         "is_seen": requests.is_seen,
         "how": requests.how,

@@ -40,6 +40,7 @@ def test_a_lock_that_cannot_be_run_is_taken_for_compare_and_swap(tmp_path, monke
     assert not found.is_seen
     assert found.designs == ("cas",)
     assert "could not be run" in found.how
+    assert found.words == "what nobody has seen: it is taken for compare-and-swap"
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,7 @@ def test_admission_asks_for_what_the_lock_needs(monkeypatch) -> None:
 
 
 def test_requests_in_words() -> None:
+    assert in_words([]) == "no request under a condition"
     assert in_words([Sent.CREATE]) == "creates"
     assert in_words([Sent.CREATE, Sent.REPLACE, Sent.DELETE]) == (
         "creates, replacements by version and deletes by version"
