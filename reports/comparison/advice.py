@@ -125,7 +125,7 @@ def _rate(one: Standing) -> float:
 
 
 def _ratio(one: Standing, best: Standing) -> Interval | None:
-    """How many times the rate of the best one this store has, as an interval; None where the data do not tell."""
+    """The rate of this store over that of the best one, as an interval; None where the data do not tell."""
     crowd, other = one.largest, best.largest
     if crowd is None or other is None or crowd.contenders != other.contenders:
         return None
@@ -154,7 +154,7 @@ def _times(ratio: Interval | None) -> str:
 
 
 def _doubts(fit: Sequence[Standing]) -> list[str]:
-    """What the advice does not say."""
+    """The limits of the advice."""
     if len(fit) < 2:
         return []
     if any(crowd.runs > 1 for one in fit for crowd in one.crowds):
@@ -166,7 +166,7 @@ def _doubts(fit: Sequence[Standing]) -> list[str]:
 
 
 def _of_fewer(standings: Sequence[Standing], lasting_ns: int) -> list[str]:
-    """Where clients were left out under the most: how many were served under fewer, and what a longer run may tell."""
+    """Notes where clients were left out under the most: who was served under fewer, and what a longer run may tell."""
     able = [one for one in standings if one.carries == YES and not one.broke]
     most = max((one.most for one in able), default=0)
     if not able or any(crowd.contenders == most and crowd.word == HELD for one in able for crowd in one.crowds):
@@ -192,7 +192,7 @@ def _of_fewer(standings: Sequence[Standing], lasting_ns: int) -> list[str]:
 
 
 def _of_baseline(standings: Sequence[Standing], lock: str) -> list[str]:
-    """What the faults proved, by what they did to a lock that is known to break."""
+    """The worth of the faults, by their effect on a lock that is known to break."""
     asked = [(one, struck) for one in standings for struck in one.struck if struck.baseline]
     if not asked:
         return []

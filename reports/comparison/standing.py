@@ -1,4 +1,4 @@
-"""Where a store stands at the end of an evaluation: what it can carry, how fast it was, and what speaks against it.
+"""The standing of a store at the end of an evaluation: what it carries, how fast it was, what speaks against it.
 
 A store is advised if nothing speaks against it. Every obstacle is a sentence, and stands beside the figures.
 """
@@ -21,8 +21,8 @@ RATE: Final = "grants per second"
 HANDOFF: Final = "hand-off after release, median"
 HANDOFF_99: Final = "hand-off after release, 99 %"
 BILLS: Final = ("cloud", "emulator", "other", "none")
-"""Who sends a bill for the requests: the cloud itself; nobody, for an emulator of it; somebody else's server of that
-protocol, whose prices nobody here knows; nobody, for a store of this machine."""
+"""The sender of a bill for the requests: the cloud itself; nobody, for an emulator of it; the owner of another server of
+that protocol, whose prices nobody here knows; nobody, for a store of this machine."""
 
 _WORST: Final = (VIOLATED, NOT_LIVE, NOTHING, STARVED, FEW, OPEN, HELD)
 
@@ -66,8 +66,8 @@ class Standing:
 
     name: for people. carries: see `Carrying`. why: in one sentence, "" where it simply can.
     most: the largest number of clients that was asked for. no_faults: why there were no runs with faults, or "".
-    ended: why the store was asked nothing more, or "". price: see `scenarios.probe.prices`, as data; None without one.
-    bill: one of BILLS.
+    ended: why the store was asked nothing more, or "". price: see `scenarios.evaluation.prices`, as data; None without
+    one. bill: one of BILLS.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Standing:
 
     @property
     def broke(self) -> tuple[str, ...]:
-        """Where the lock broke a safety clause on this store: crowds and scenarios."""
+        """The crowds and scenarios under which the lock broke a safety clause on this store."""
         return (
             *(counted(crowd.contenders, "client") for crowd in self.crowds if crowd.word == VIOLATED),
             *(struck.scenario for struck in self.struck if struck.word == VIOLATED),
@@ -110,7 +110,7 @@ class Standing:
 
     @property
     def obstacles(self) -> tuple[str, ...]:
-        """What speaks against the store, the worst first, in sentences without a subject. Empty: it is advised."""
+        """The reasons against the store, the worst first, in sentences without a subject. Empty: it is advised."""
         found = []
         if self.carries == NO:
             return (f"cannot carry this lock because {self.why}",)
@@ -206,7 +206,7 @@ def _requests(runs: Sequence[Mapping[str, Any]]) -> Requests:
 
 
 def _limits(runs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str, str], ...]:
-    """Of each limit the worst repeat."""
+    """The worst repeat of each limit."""
     order = ("violated", "inconclusive", "held")
     worst: dict[str, tuple[str, str]] = {}
     for run in runs:

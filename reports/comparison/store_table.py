@@ -120,7 +120,7 @@ def _cost(one: Standing, crowd: Crowd) -> CellText:
 
 
 def price_lines(standings: Sequence[Standing]) -> list[str]:
-    """Where the prices come from, each once."""
+    """The sources of the prices, each once."""
     prices = {one.price["service"]: one.price for one in standings if one.price is not None}
     return [
         f"{price['service']}: list price of {price['day']}, {price['source']}; for 1,000 requests: "
@@ -131,7 +131,7 @@ def price_lines(standings: Sequence[Standing]) -> list[str]:
 
 
 def latency_rows(standings: Sequence[Standing]) -> list[tuple[str, list[str]]]:
-    """Of each store that was probed, its name, and for each of `LATENCIES` the median and the 99th percentile."""
+    """The name of each store that was probed, and for each of `LATENCIES` the median and the 99th percentile."""
     found = []
     for one in standings:
         if one.fingerprint is None or not one.fingerprint.latency:

@@ -74,7 +74,7 @@ def write_evaluation(
 
 
 def _origin(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Where the figures come from: name and text of each fact."""
+    """The origin of the figures: name and text of each fact."""
     about, lock = document["provenance"], document["lock"]
     arguments = about["arguments"]
     servers = [

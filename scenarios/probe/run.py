@@ -19,8 +19,8 @@ from scenarios import interrupts
 from scenarios.probe.cleanup import LOST_AT_ONCE_NS, Residue, remove_all
 from scenarios.probe.exchange import WireStore
 from scenarios.probe.findings import Finding
-from scenarios.probe.latency import BUDGET_NS, measure_latencies
 from scenarios.probe.opening import open_endpoint
+from scenarios.probe.questions.latency import BUDGET_NS, measure_latencies
 from scenarios.probe.questions.races import require_apart
 from scenarios.probe.questions.spread import Racers, places_of
 from scenarios.probe.questions.stopped_node import Node

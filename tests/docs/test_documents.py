@@ -17,7 +17,7 @@ from lockref.clouds.uri import parse_store_uri
 from lockref.delta.options import DEFAULT_TABLE_NAME
 from lockref.runtime import NS_PER_S
 from scenarios.backends import BACKENDS
-from scenarios.probe.prices import PRICES
+from scenarios.evaluation.prices import PRICES
 from tests.docs import DOCUMENTS, ROOT, blocks
 from tests.docs.embed import EXAMPLES, GATE_EXAMPLES, fault_table
 

@@ -42,8 +42,8 @@ JSON: dict[str, tuple[int, str]] = {
 TEXT_ROOMS = (
     "lockref/cli", "lockref/clouds", "lockref/coordination", "lockref/delta", "lockref/dynamodb", "lockref/helix",
     "lockref/lab", "lockref/locks", "lockref/storage", "lockref/stores", "scenarios/definition", "scenarios/delta",
-    "scenarios/injection", "scenarios/probe", "scenarios/wire", "scenarios/workloads", "sim/faults", "sim/services",
-    "reports/figures", "reports/formats", "reports/pipeline",
+    "scenarios/evaluation", "scenarios/injection", "scenarios/probe", "scenarios/wire", "scenarios/workloads", "sim/faults",
+    "sim/services", "reports/figures", "reports/formats", "reports/pipeline",
 )  # fmt: skip
 """The rooms where text of strangers is read. The judge reads columns of typed tables."""
 
@@ -56,6 +56,7 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
         {"int(part)", "int(code)"},
         "an option; its ValueError is caught and told",
     ),
+    "scenarios/evaluation/prices.py": ({"float(value)"}, "a number that the file's reader has found to be one"),
     "lockref/cli/jobs/kept_runs.py": ({"int(row['bytes'])"}, TYPED),
     "lockref/grammar.py": (
         {"int(plain)", "int(plain, 16)", "int(found[1])", "int(found[2])", "int(found[3])"},

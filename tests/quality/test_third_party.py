@@ -39,6 +39,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.stores.probe.fingerprint": {"pydantic"},
     "lockref.testing": {"pytest"},
     "reports": {"numpy", "pyarrow", "pydantic"},
+    "reports.comparison.store_table": {"rich"},
     "reports.comparison.terminal": {"rich"},
     "reports.figures": {"matplotlib"},
     "reports.formats": {"pydantic"},

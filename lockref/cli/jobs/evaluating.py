@@ -1,4 +1,4 @@
-"""What an evaluation asks of each store, in which order, and how far it has come.
+"""The questions of an evaluation to each store, their order, and the progress.
 
 All stores are probed first; then they take turns in blocks of contention runs; the faults come last, each with the lock
 and then with `hudi`, which is known to break under some of them. What goes wrong with one store ends that store alone.
@@ -34,9 +34,9 @@ from reports.html.fingerprint import page_of
 from scenarios.backends import BACKENDS, is_started_here
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
+from scenarios.evaluation.lock_requests import LockRequests
 from scenarios.injection.feasible import require_reachable
-from scenarios.probe.latency import CYCLES
-from scenarios.probe.lock_requests import LockRequests
+from scenarios.probe.questions.latency import CYCLES
 from scenarios.runs import provenance
 from scenarios.worlds.contention import contend_on, contention_of
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
     from reports.formats.results import Results
     from scenarios.definition.schema import Scenario
-    from scenarios.probe.prices import Price
+    from scenarios.evaluation.prices import Price
     from scenarios.runs import RunFolder
     from scenarios.worlds.contention import Contention
     from sim.faults.plan import FaultPlan
@@ -163,11 +163,11 @@ class Progress:
         self.step("")
 
     def step(self, text: str, /, *, lasting_ns: int = 0) -> None:
-        """What happens within the present step. See `Steps`."""
+        """Tell what happens within the present step. See `Steps`."""
         self.console.step(self._words(text), lasting_ns=lasting_ns)
 
     def tell(self, text: str) -> None:
-        """What happens within the present step, where that changes often: not all of it is told."""
+        """Tell what happens within the present step, where that changes often: some of it is left out."""
         self.console.progress(self._words(text))
 
     def _words(self, text: str) -> str:

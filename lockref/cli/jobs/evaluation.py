@@ -27,8 +27,8 @@ from reports.formats.exit_codes import NOT_LIVE as NOT_LIVE_CODE
 from reports.html.evaluation import recorded_subjects, side_by_side, write_evaluation
 from scenarios.backends import is_started_here, require_objects
 from scenarios.definition.load import load_scenario
-from scenarios.probe.lock_requests import LockRequests, learn_requests
-from scenarios.probe.prices import PRICES, load_prices
+from scenarios.evaluation.lock_requests import LockRequests, learn_requests
+from scenarios.evaluation.prices import PRICES, load_prices
 from scenarios.runs import provenance
 from scenarios.worlds.contention import contention_of
 from scenarios.worlds.real import require_feasible
@@ -144,7 +144,7 @@ def _is_not_live(one: Standing) -> bool:
 
 
 def _names(stores: Sequence[str]) -> dict[str, str]:
-    """What each store is called: a server by its name, others by bucket and prefix, with the endpoint only where two
+    """The name of each store: a server by its name, others by bucket and prefix, with the endpoint only where two
     would have one name."""
     short = {store: store if is_started_here(store) else _without_endpoint(store) for store in stores}
     shared = {name for name in short.values() if sum(other == name for other in short.values()) > 1}

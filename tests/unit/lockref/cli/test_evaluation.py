@@ -14,7 +14,7 @@ from reports.comparison.advice import Advice
 from reports.comparison.carrying import NO, NOT_REACHED, UNKNOWN
 from reports.comparison.standing import Standing, Struck
 from reports.comparison.store_runs import NOT_LIVE, STARVED, VIOLATED
-from scenarios.probe.prices import load_prices
+from scenarios.evaluation.prices import load_prices
 from tests.unit.reports.comparison.test_advice import crowd, store
 
 MISSED = (("wait.p50 < 1s", "violated", "2.000 s over 9 samples"),)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lockref.errors import ConfigError
-from scenarios.probe.prices import CLOUDS, PRICES, load_prices
+from scenarios.evaluation.prices import CLOUDS, PRICES, load_prices
 
 GOOD = PRICES.read_text()
 

@@ -62,7 +62,7 @@ class LockRequests:
 
     @property
     def words(self) -> str:
-        """What the lock sends, as the object of a sentence."""
+        """The requests that the lock sends, as the object of a sentence."""
         return in_words(self.sent) if self.is_seen else "what nobody has seen: it is taken for compare-and-swap"
 
 
@@ -105,7 +105,7 @@ def _kind(op: Op, condition: str) -> Sent | None:
 
 
 def _requests(events: pa.Table) -> int:
-    return int(pc.sum(pc.equal(events["kind"], Kind.SENT.name.lower())).as_py() or 0)
+    return len(events.filter(pc.equal(events["kind"], Kind.SENT.name.lower())))
 
 
 def _simulated(spec: ProviderSpec) -> tuple[pa.Table, str]:

@@ -8,7 +8,7 @@ from lockref.clouds.admission import Admission
 from lockref.errors import CapabilityMissing
 from lockref.lab.loading import load_provider
 from lockref.stores.probe.clauses import DESIGNS, Sent, designs_of, not_needed
-from scenarios.probe.lock_requests import in_words, learn_requests
+from scenarios.evaluation.lock_requests import in_words, learn_requests
 from tests.conditional_server import Bucket, serving
 
 

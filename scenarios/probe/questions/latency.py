@@ -1,4 +1,4 @@
-"""How long the requests of a lock take on a store, each sent alone: creates, replacements, refusals and reads.
+"""The latency of the requests of a lock on a store, each sent alone: creates, replacements, refusals and reads.
 
 The questions of a probe send few of most kinds, too few for a 99th percentile. So a probe that is asked for latencies
 repeats one cycle: create, be refused a create, replace, be refused a replacement, read, delete.
