@@ -21,8 +21,8 @@ RATE: Final = "grants per second"
 HANDOFF: Final = "hand-off after release, median"
 HANDOFF_99: Final = "hand-off after release, 99 %"
 BILLS: Final = ("cloud", "emulator", "other", "none")
-"""The sender of a bill for the requests: the cloud itself; nobody, for an emulator of it; the owner of another server of
-that protocol, whose prices nobody here knows; nobody, for a store of this machine."""
+"""The sender of a bill for the requests: the cloud itself; nobody, for an emulator of it; the owner of another server
+of that protocol, whose prices nobody here knows; nobody, for a store of this machine."""
 
 _WORST: Final = (VIOLATED, NOT_LIVE, NOTHING, STARVED, FEW, OPEN, HELD)
 

@@ -42,8 +42,8 @@ JSON: dict[str, tuple[int, str]] = {
 TEXT_ROOMS = (
     "lockref/cli", "lockref/clouds", "lockref/coordination", "lockref/delta", "lockref/dynamodb", "lockref/helix",
     "lockref/lab", "lockref/locks", "lockref/storage", "lockref/stores", "scenarios/definition", "scenarios/delta",
-    "scenarios/evaluation", "scenarios/injection", "scenarios/probe", "scenarios/wire", "scenarios/workloads", "sim/faults",
-    "sim/services", "reports/figures", "reports/formats", "reports/pipeline",
+    "scenarios/evaluation", "scenarios/injection", "scenarios/probe", "scenarios/wire", "scenarios/workloads",
+    "sim/faults", "sim/services", "reports/figures", "reports/formats", "reports/pipeline",
 )  # fmt: skip
 """The rooms where text of strangers is read. The judge reads columns of typed tables."""
 
