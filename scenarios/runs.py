@@ -17,7 +17,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -38,6 +37,7 @@ from lockref.errors import ConfigError, NothingRecorded
 from lockref.strict_json import NotJson, printable_json, read_object
 from reports.history_files import HISTORIES, history_folders, is_unfinished
 from scenarios import interrupts
+from scenarios.run_removal import remove_run, sweep_removed
 
 HOME = Path(".lockref")
 
@@ -247,6 +247,7 @@ def prune(runs: Path, *, keep: Path, tell: Callable[[str], None] = lambda _text:
     """
     found = [(number, path.name, path) for path in runs.iterdir() if (number := _number_of(path)) is not None]
     others = [path for _, _, path in sorted(found, reverse=True) if path != keep]
+    sweep_removed(runs)
     total = size_of(keep)
     removed = []
     for position, folder in enumerate(others):
@@ -254,9 +255,9 @@ def prune(runs: Path, *, keep: Path, tell: Callable[[str], None] = lambda _text:
         # The newest one is what its user has just seen, however big it is.
         is_surplus = position + 1 >= RUNS_MAX or (position > 0 and total > BYTES_MAX)
         if is_surplus and status_of(folder) != "running":
-            # Another command may be removing it, too.
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(folder.name)
+            with suppress(OSError):
+                if remove_run(folder):
+                    removed.append(folder.name)
     if removed:
         what = f"the run {removed[0]}" if len(removed) == 1 else f"{len(removed)} runs, {removed[-1]} to {removed[0]}"
         tell(f"removed {what}: only the newest {RUNS_MAX} runs and {BYTES_MAX // 10**9} GB stay; copy what you need")

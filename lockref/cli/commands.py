@@ -15,7 +15,7 @@ COMMANDS = {
     "evaluate": ("evaluate", "Probe a store, contend on it, strike its wire with faults: one page for an architect."),
     "check": ("check", "Judge any recorded history."),
     "report": ("report", "Write the report of a run: one page with verdict, failures and figures."),
-    "runs": ("runs", "List, show, open and export the runs of this folder."),
+    "runs": ("runs", "List, show, open, export and prune the runs of this folder."),
     "compare": ("compare", "Put runs side by side, with what cannot be told from chance."),
     "scenario": ("scenario", "List the catalogue; validate and test scenario files."),
     "delta": ("delta", "Plan the writers of Delta tables; draw what waiting costs."),

@@ -13,7 +13,7 @@ RUN = click.argument("run", default="latest", metavar="[RUN]")
 
 @click.group(cls=Group, name="runs")
 def command() -> None:
-    """List, show, open and export the runs that this folder keeps.
+    """List, show, open, export and prune the runs that this folder keeps.
 
     RUN is the name of a run, a folder, or `latest`, which is the default.
 
@@ -29,7 +29,7 @@ def command() -> None:
 @AS_JSON
 @click.pass_context
 def list_command(ctx: click.Context, count: int, as_json: bool) -> int:
-    """List the newest runs, each with its verdict, its size and its command."""
+    """List the newest runs, each with its verdict, its size, its age and its command."""
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.kept_runs import list_runs
 
@@ -82,3 +82,32 @@ def export_command(ctx: click.Context, run: str, out: Path | None) -> int:
     from lockref.cli.jobs.kept_runs import export_run
 
     return export_run(Console(ctx.obj), run, out=out)
+
+
+@command.command(name="prune")
+@click.option("--days", type=click.IntRange(0), default=30, show_default=True, help="Keep runs no older than that.")
+@click.option("--keep", type=click.IntRange(1), default=100, show_default=True, help="Keep so many, the newest.")
+@click.option(
+    "--gigabytes",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Keep within that size.",
+)
+@click.option("--failures", "with_failures", is_flag=True, help="Also stored failures that no kept run names.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="List what would go, and remove nothing.")
+@AS_JSON
+@click.pass_context
+def prune_command(
+    ctx: click.Context, days: int, keep: int, gigabytes: float, with_failures: bool, is_dry: bool, as_json: bool
+) -> int:
+    """Remove runs that are older, more or larger than the limits; never one that goes on, nor the latest.
+
+    Interrupted, it leaves each run whole or gone.
+    """
+    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.pruning import prune_runs
+    from scenarios.pruning import DAY_S, Limits
+
+    limits = Limits(age_s=days * DAY_S, runs_max=keep, bytes_max=round(gigabytes * 1e9))
+    return prune_runs(Console(ctx.obj, as_json=as_json), limits, with_failures=with_failures, is_dry=is_dry)

@@ -232,6 +232,7 @@ COMMAND_LINES = (
     ("check .lockref/runs/latest", {0, 1, 2, 3}),
     ("report latest", {0, 2, 5}),
     ("runs list", {0}),
+    ("runs prune --dry-run", {0}),
     ("runs show latest", {0, 2}),
     ("runs events latest", {0, 2}),
     ("runs export latest --out run.zip", {0, 2, 5}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import webbrowser
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from reports.formats.results import Results, load_results
 from reports.formats.text import short
 from reports.history_files import history_folders, load_history
 from scenarios.failures.stored_failures import FAILURES
+from scenarios.pruning import DAY_S, age_of
 from scenarios.runs import HOME, open_run, recorded_runs, require_recorded, run_json, size_of, status_of
 
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ lockref runs events {run}      read its events
 def list_runs(console: Console, *, count: int) -> int:
     """The newest runs, newest first."""
     found = recorded_runs()
-    rows = [_row(folder, run_json(folder)) for folder in found[:count]]
+    now_s = time.time()
+    rows = [{**_row(folder, run_json(folder)), "age_s": age_of(folder, now_s=now_s)} for folder in found[:count]]
     if console.as_json:
         console.document({"runs": rows})
         return 0
@@ -55,7 +58,8 @@ def list_runs(console: Console, *, count: int) -> int:
         ended = str(row["verdict"] or row["status"] or "unknown").replace("_", " ")
         style = {"held": "good", "violated": "bad"}.get(str(row["verdict"]), "")
         what = short(str(row["command"]), 90)
-        console.say(f"{row['name']:<{width}}  {ended:<14} {_size(int(row['bytes'])):>8}  {what}", style=style)
+        size, age = size_in_words(int(row["bytes"])), age_in_words(float(row["age_s"]))
+        console.say(f"{row['name']:<{width}}  {ended:<14} {size:>8}  {age:>8}  {what}", style=style)
     if len(found) > count:
         console.say(f"and {counted(len(found) - count, 'older run')}: --last {len(found)} lists all", style="dim")
     return 0
@@ -101,7 +105,7 @@ def show_run(console: Console, name: str) -> int:
     for failure in failures:
         console.say(f"failure   lockref replay {failure.stem}")
     top = sorted({path.parts[0] for path in files})
-    console.say(f"files     {', '.join(top)} ({_size(size_of(folder))})")
+    console.say(f"files     {', '.join(top)} ({size_in_words(size_of(folder))})")
     console.say(f"folder    {folder}", style="dim")
     return 0
 
@@ -165,7 +169,7 @@ def export_run(console: Console, name: str, *, out: Path | None) -> int:
             # A fixed date: what is packed is told by its bytes, not by when they were written.
             archive.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
     beside.replace(target)
-    console.say(f"packed    {target} ({counted(len(contents), 'file')}, {_size(target.stat().st_size)})")
+    console.say(f"packed    {target} ({counted(len(contents), 'file')}, {size_in_words(target.stat().st_size)})")
     return 0
 
 
@@ -200,5 +204,15 @@ def _files(folder: Path) -> list[Path]:
     ]
 
 
-def _size(size: int) -> str:
+def size_in_words(size: int) -> str:
+    """Bytes for people: `1.2 MB`, `12 kB`."""
     return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.0f} kB"
+
+
+def age_in_words(age_s: float) -> str:
+    """An age for people, in the largest unit that it fills: `40 s`, `12 min`, `3 h`, `4 days`."""
+    for seconds, unit in ((DAY_S, "day"), (3600, "h"), (60, "min")):
+        if age_s >= seconds:
+            number = int(age_s // seconds)
+            return counted(number, unit) if unit == "day" else f"{number} {unit}"
+    return f"{int(age_s)} s"

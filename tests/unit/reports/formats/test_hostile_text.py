@@ -206,7 +206,7 @@ ARGUMENTS = (
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["cluster", "run"],
     ["cluster", "run", "x", "--then"], ["providers"], ["backends"], ["doctor"], ["completion"],
     ["scenario", "show"], ["scenario", "list", "--build"],
-    ["runs"], ["runs", "show"], ["runs", "events"], ["runs", "export"],
+    ["runs"], ["runs", "show"], ["runs", "events"], ["runs", "export"], ["runs", "prune", "--days"],
 )  # fmt: skip
 """Command lines that end with the word. Each is refused."""
 
