@@ -8,12 +8,12 @@ Only the runner knows how the run of a folder ended. It says so in `Part`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lockref.errors import CapabilityMissing
 from lockref.temporary_folders import owned_folder
@@ -33,6 +33,23 @@ if TYPE_CHECKING:
 
 ANALYSIS = "analysis"
 """The folder, beside the page, of what Spark finds and of its own folder while it works."""
+
+
+OnStep: TypeAlias = Callable[[str, int], None]
+DRAWING_NS: Final = 1_000_000_000
+"""About what the figures of one part take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """About how long measuring takes; only for telling what is left."""
+
+    begin_ns: int
+    per_event_ns: int
+
+
+LOCAL_COST: Final = Cost(begin_ns=500_000_000, per_event_ns=6_000)
+SPARK_COST: Final = Cost(begin_ns=20_000_000_000, per_event_ns=15_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +81,7 @@ def write_report(
     is_on_spark: bool = False,
     provenance: Mapping[str, object] = MappingProxyType({}),
     damaged: Mapping[Path, Results] = MappingProxyType({}),
+    on_step: OnStep = lambda _text, _lasting_ns: None,
 ) -> Path:
     """Measure the parts, join what only the run itself knows, and render the page.
 
@@ -75,6 +93,7 @@ def write_report(
     provenance: where results come from that are judged here.
     damaged: what the judge says now of each folder whose record is not what was recorded (`account.judged_if_damaged`).
         It stands there in the place of what the run said, and nothing is measured in it.
+    on_step: is told which step begins, and about how many nanoseconds it will take.
     Returns the path of `report.html`.
     """
     files = {part.folder: part.folder / "results.json" for part in parts}
@@ -83,8 +102,12 @@ def write_report(
     chosen = whole if len(parts) <= FULL_PARTS_MAX else [part for part in whole if _is_measured(part, judged)]
     known = [judged[part.folder] for part in chosen]
     sections: dict[Path, Results] = {}
+    events = sum(event_count(part.folder) for part in chosen)
+    on_spark = is_on_spark or spark is not None or events > LOCAL_EVENTS_MAX
+    cost = SPARK_COST if on_spark else LOCAL_COST
+    on_step(f"measuring {counted(events, 'event')}", cost.begin_ns + events * cost.per_event_ns)
     try:
-        if is_on_spark or spark is not None or sum(event_count(part.folder) for part in chosen) > LOCAL_EVENTS_MAX:
+        if on_spark:
             measured = _on_spark(chosen, known, out / ANALYSIS, spark)
         else:
             measured = _in_process(chosen, known, out / ANALYSIS)
@@ -100,6 +123,8 @@ def write_report(
         elif part.folder not in sections:
             assert own is not None, "a part that nobody has judged is measured"
             sections[part.folder] = own
+    pictures = min(len(chosen), FULL_PARTS_MAX)
+    on_step(f"drawing {counted(pictures, 'part')}", pictures * DRAWING_NS)
     return render([sections[part.folder] for part in parts], out, title=title)
 
 

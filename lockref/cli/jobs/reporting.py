@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lockref.cli.jobs.gate_report import report_gate
+from lockref.cli.jobs.progress import Progress
 from lockref.cli.jobs.results import say_results
 from lockref.errors import ConfigError
 from lockref.temporary_folders import sweep
@@ -54,15 +55,24 @@ def _reported(console: Console, run: str, *, out: Path | None, title: str, is_on
     target = out or folder.path
     for line in sweep(target / ANALYSIS / SPARK).lines():
         console.say(line, style="dim")
-    console.step(f"report: {parts[0].title if len(parts) == 1 else counted(len(parts), 'part')}")
+    what = f"report: {parts[0].title if len(parts) == 1 else counted(len(parts), 'part')}"
+    console.step(what)
+    progress = Progress(console, f"{what}: reading", steps=len(parts))
     damaged = {}
     for part in parts:
         again = judged_if_damaged(part.folder, provenance=about, ended=part.ended, finished_seeds=part.finished_seeds)
         if again is not None:
             damaged[part.folder] = again
             say_results(console, again)
+        progress.done()
     page = write_report(
-        parts, target, title=title or "lockref report", is_on_spark=is_on_spark, provenance=about, damaged=damaged
+        parts,
+        target,
+        title=title or "lockref report",
+        is_on_spark=is_on_spark,
+        provenance=about,
+        damaged=damaged,
+        on_step=lambda text, lasting_ns: console.step(f"{what}: {text}", lasting_ns=lasting_ns),
     )
     console.say(f"report   {page}")
     console.say(f"figures  {target / 'figures'}")

@@ -1,0 +1,56 @@
+"""A recorded history, judged once more, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lockref.cli.jobs.results import history_results, say_results
+from lockref.errors import HistoryUnreadable
+from reports.formats.document import document_of, joint_digest
+from reports.formats.exit_codes import code_of
+from reports.history_files import history_folders
+from reports.pipeline.local_analysis import event_count
+from scenarios.runs import open_run, require_recorded
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.console import Console
+
+NS_PER_EVENT: Final = 5_000
+"""About what judging an event takes, its damage check included; only for telling what is left."""
+
+
+def check_history(console: Console, history: Path, *, allowed: Sequence[int]) -> int:
+    """Judge a file, a folder, or a run by its name. Returns the exit code. allowed: codes that count as success.
+
+    Errors: HistoryUnreadable where there is no history, NothingRecorded for a run that left none, ConfigError for a
+    name that is no run.
+    """
+    if not history.exists():
+        history = open_run(str(history)).path
+    require_recorded(history)
+    parts = history_folders(history) if history.is_dir() else []
+    events = _events(parts or [history])
+    all_results = []
+    for number, path in enumerate(parts or [history]):
+        which = f"part {number + 1} of {len(parts)}: " if len(parts) > 1 else ""
+        left = sum(events[number:])
+        console.step(f"check: {which}{events[number]:,} events", lasting_ns=left * NS_PER_EVENT)
+        all_results.append(history_results(path))
+    for results in all_results:
+        say_results(console, results)
+    if console.as_json:
+        console.document(document_of(all_results, digest=joint_digest(all_results), folder=None))
+    return code_of(all_results, allowed)
+
+
+def _events(parts: Sequence[Path]) -> list[int]:
+    """The number of events of each part, about; 0 for what the judge will say that it cannot be read."""
+    found = []
+    for path in parts:
+        try:
+            found.append(event_count(path))
+        except HistoryUnreadable:
+            found.append(0)
+    return found
