@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from lockref.cli.jobs.results import history_results, say_results
-from lockref.errors import HistoryUnreadable
 from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of
 from reports.history_files import history_folders
@@ -46,11 +47,11 @@ def check_history(console: Console, history: Path, *, allowed: Sequence[int]) ->
 
 
 def _events(parts: Sequence[Path]) -> list[int]:
-    """The number of events of each part, about; 0 for what the judge will say that it cannot be read."""
+    """The number of events of each part, about; 0 for what the judge will say that it cannot read."""
     found = []
     for path in parts:
         try:
             found.append(event_count(path))
-        except HistoryUnreadable:
+        except (pa.ArrowException, OSError):
             found.append(0)
     return found

@@ -43,9 +43,11 @@ def test_check_of_what_it_cannot_read_says_that_alone(
     tmp_path: Path, steps: Steps, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Counting events first must not hide what is wrong with them."""
-    (tmp_path / "events.parquet").write_text("no Parquet")
-    assert run(["check", str(tmp_path)]) == 2
-    assert "is not Parquet although its name says so" in capsys.readouterr().err
+    part = held_history(tmp_path / "a")
+    events = part.folder / "events.parquet"
+    events.write_bytes(events.read_bytes()[:-20])
+    assert run(["check", str(part.folder)]) == 2
+    assert f"{events} is no readable Parquet file" in capsys.readouterr().err
 
 
 def test_report_tells_the_rest_of_measuring_and_of_drawing(tmp_path: Path, steps: Steps) -> None:
