@@ -25,6 +25,8 @@ SERIES_MAX = 4
 BARS_MAX = 24
 NAMED_BARS_MAX = 24
 """More clients have bars without names: all of them are drawn, the table says who they are."""
+NUMBERS_MAX = 80
+"""So many characters stand in a line above the bars without touching."""
 LABEL_MAX = 34
 NAME_HEIGHT_PIXELS = 15
 """As much as two names under each other need."""
@@ -148,7 +150,7 @@ def _label_ends(axes: Axes, ends: list[tuple[float, float, str, str]]) -> None:
         free = max(wanted, free + NAME_HEIGHT_PIXELS)
         axes.annotate(
             text, (edge, y), xytext=(6, (free - wanted) * 72 / axes.figure.dpi), textcoords="offset points",
-            color=colour, va="center", fontsize=8.5, annotation_clip=False,
+            color=colour, va="center", fontsize=9, annotation_clip=False,
         )  # fmt: skip
 
 
@@ -264,7 +266,7 @@ def handoff(results: Results) -> Figure | None:
         if is_early:
             axes.axvline(0, color=style.VIOLATION, linestyle="--", linewidth=1)
             axes.annotate(
-                "promise ends", (0, 4), xytext=(4, 0), textcoords="offset points", color=style.VIOLATION, fontsize=8
+                "promise ends", (0, 4), xytext=(4, 0), textcoords="offset points", color=style.VIOLATION, fontsize=9
             )
         else:
             log_durations(axes, "x")
@@ -278,7 +280,7 @@ def handoff(results: Results) -> Figure | None:
         for line, (text, colour) in enumerate(handles):
             axes.annotate(
                 text, (1, 0.08 + 0.09 * line), xycoords="axes fraction", xytext=(-4, 0), textcoords="offset points",
-                color=colour, ha="right", fontsize=8.5,
+                color=colour, ha="right", fontsize=9,
             )  # fmt: skip
 
     told = "; ".join(f"{_label(row, rows)}: median {duration(row.p50_ns)}, p99 {duration(row.p99_ns)}" for row in rows)
@@ -324,7 +326,7 @@ def lease_left(results: Results) -> Figure | None:
         axes.axhline(0, color=style.VIOLATION, linestyle="--", linewidth=1.2)
         axes.annotate(
             "lease over", (1, 0), xycoords=("axes fraction", "data"), xytext=(-2, 3), textcoords="offset points",
-            color=style.VIOLATION, ha="right", fontsize=8.5,
+            color=style.VIOLATION, ha="right", fontsize=9,
         )  # fmt: skip
         axes.set_xlabel("time since the run began, s")
         axes.set_ylabel("lease left, s")
@@ -418,14 +420,15 @@ def clients(results: Results) -> Figure | None:
         else:
             axes.set_xlim(-0.5, len(rows) - 0.5)
             axes.set_xlabel(f"all {len(rows):,} clients, by their grants")
-        for place, row in zip(places, rows, strict=True) if is_named else ():
+        is_numbered = is_named and len(rows) * max(len(f"{row.granted:,}") for row in rows) <= NUMBERS_MAX
+        for place, row in zip(places, rows, strict=True) if is_numbered else ():
             axes.annotate(
                 f"{row.granted:,}",
                 (place, row.granted),
                 xytext=(0, 2),
                 textcoords="offset points",
                 ha="center",
-                fontsize=7.5,
+                fontsize=9,
             )
         if jain is not None and jain.jain_p50 is not None:
             axes.set_title(jain_text(jain))

@@ -420,6 +420,19 @@ class Results(_Part):
         """The worst of safety, liveness and claimed fairness, for a gate that knows one word."""
         return joint_verdict([self.verdict, self.liveness, self.fairness_claims])
 
+    @property
+    def starved(self) -> str:
+        """The clients of a real run that asked and were never served, in a sentence; empty where there are none."""
+        if self.speed is None or self.speed.clients_served >= self.speed.clients_asked:
+            return ""
+        unserved = self.speed.clients_asked - self.speed.clients_served
+        return f"{unserved:,} of {counted(self.speed.clients_asked, 'client')} that asked were never granted the lock"
+
+    @property
+    def colour(self) -> Verdict:
+        """The verdict whose colour a page gives it: nothing is green beside starvation or an open question."""
+        return "inconclusive" if self.worst == "held" and self.starved else self.worst
+
     def standing(
         self, *, allow_inconclusive: bool = False, allow_not_live: bool = False, allow_store_lost: bool = False
     ) -> Standing:

@@ -29,10 +29,12 @@ def result_lines(results: Results, repeats: Mapping[str, str] = MappingProxyType
     repeats: by id, failures of a kind whose block was shown before, with the id of that block: a line for each.
     """
     is_unlive = results.verdict != "violated" and results.worst == "violated"
-    style = "bad" if is_unlive else {"held": "good", "violated": "bad"}.get(results.verdict, "head")
+    style = {"held": "good", "violated": "bad"}.get(results.colour, "head")
     # The word is the verdict of safety. But "held" would mislead where liveness or fairness broke.
     word = "NOT LIVE" if is_unlive else results.verdict.upper()
     yield f"{word:<13}{short(results.title, LINE_MAX)}: {short(results.statement, STATEMENT_MAX)}", style
+    if results.starved:
+        yield f"  {results.starved}", "head"
     if results.endings_line:
         yield f"  {results.endings_line}", ""
     for line in (*results.untold_reasons, *(speed_lines(results.speed) if results.speed is not None else ())):

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lockref.atomic_files import write_atomically
 from reports.comparison.comparison import Comparison
+from reports.comparison.subjects import UNSERVED
 from reports.comparison.terminal import difference, heading, notices, told, unbroken
 from reports.formats.text import markdown_text, short
 from reports.html.fingerprint import BADGES
@@ -23,16 +24,26 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
         loader=PackageLoader(__package__, "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=presentable,
     )  # fmt: skip
-    environment.filters.update(short=short, badge=lambda word: BADGES.get(word, "not_applicable"))
+    environment.filters.update(short=short)
     text = environment.get_template("comparison.html.j2").render(
         comparison=comparison,
         headings=heading(comparison),
         notices=notices(comparison),
         unbroken=unbroken(comparison),
+        badges=_badges(comparison),
         told=told,
         difference=difference,
     )
     return write_atomically(folder / "comparison.html", text)
+
+
+def _badges(comparison: Comparison) -> list[str]:
+    """The colour of each verdict: none is green where clients were never served."""
+    starved = {
+        place for row in comparison.rows for place, cell in enumerate(row.cells) if row.name == UNSERVED and cell.broken
+    }
+    found = [BADGES.get(column.verdict, "not_applicable") for column in comparison.columns]
+    return ["inconclusive" if place in starved and badge == "held" else badge for place, badge in enumerate(found)]
 
 
 def comparison_markdown(comparison: Comparison) -> str:

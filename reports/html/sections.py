@@ -13,6 +13,7 @@ from markupsafe import Markup
 from lockref.durations import duration
 from lockref.strict_json import printable_json
 from lockref.words import counted
+from reports.checks.spec import Verdict
 from reports.figures.plots import Figure, draw
 from reports.figures.style import inline
 from reports.figures.timeline import timeline_svg, timeline_table
@@ -157,12 +158,17 @@ def shown_parts(models: Sequence[Results]) -> list[Shown]:
     ]
 
 
-_WORST_FIRST: Final = ("violated", "inconclusive", "held", "not_applicable")
+_WORST_FIRST: Final[tuple[Verdict, ...]] = ("violated", "inconclusive", "held", "not_applicable")
 
 
 def rank_of(results: Results) -> int:
     """The place of a part on a page: the worst first."""
     return _WORST_FIRST.index(results.worst)
+
+
+def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """The worst of several verdicts, as a page ranks them."""
+    return min(verdicts, key=_WORST_FIRST.index)
 
 
 def kind_of(failure: Failure) -> tuple[str, str]:

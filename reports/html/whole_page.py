@@ -11,7 +11,16 @@ from lockref.words import counted
 from reports.checks.spec import Verdict
 from reports.checks.verdicts import joint_verdict
 from reports.formats.text import short
-from reports.html.sections import FULL_PARTS_MAX, VERDICT_WORDS, Section, Violation, flattened, kind_of, rank_of
+from reports.html.sections import (
+    FULL_PARTS_MAX,
+    VERDICT_WORDS,
+    Section,
+    Violation,
+    flattened,
+    kind_of,
+    rank_of,
+    worst_of,
+)
 
 SHOWN_MAX: Final = 8
 """Parts that are named for one kind of failure; the rest is counted."""
@@ -48,11 +57,11 @@ class Group:
 class Page:
     """A page of one or several parts.
 
-    open: the parts that are told in full, the worst first. folded: those in which nothing broke, and whose figures
-    are those of virtual time.
+    colour: the verdict whose colour the banner has. open: the parts that are told in full, the worst first. folded:
+    those in which nothing broke, and whose figures are those of virtual time.
     """
 
-    verdict: Verdict
+    colour: Verdict
     banner: str
     statement: str
     origin: Sequence[str]
@@ -83,7 +92,7 @@ def compose(sections: Sequence[Section]) -> Page:
     endings = Counter(part.banner for part in ranked)
     groups = _groups(ranked) if is_joint else []
     return Page(
-        verdict=verdict,
+        colour=worst_of([part.results.colour for part in sections]),
         banner=VERDICT_WORDS[verdict],
         statement=f"{counted(len(sections), 'part')}: "
         + ", ".join(f"{number:,} {words.partition(' ')[2]}" for words, number in endings.items()),
@@ -141,7 +150,7 @@ def _groups(sections: Sequence[Section]) -> list[Group]:
 
 def _contents(shown: Sequence[Section], folded: Sequence[Section], groups: Sequence[Group]) -> list[Entry]:
     entries = [Entry("broke", f"What broke, in {counted(len(groups), 'way')}")] if groups else []
-    entries += [Entry(part.anchor, short(part.results.title, 60), part.banner, part.results.worst) for part in shown]
+    entries += [Entry(part.anchor, short(part.results.title, 60), part.banner, part.results.colour) for part in shown]
     if folded:
         entries.append(Entry("held", f"Nothing broke: {counted(len(folded), 'part')}"))
     return entries

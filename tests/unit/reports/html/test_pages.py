@@ -271,6 +271,33 @@ def test_the_picture_of_clients_shows_all_or_says_what_it_left_out() -> None:
     assert cut.notices == ["without 3 clients that got as often or less"]
 
 
+@pytest.mark.parametrize(("served", "colour"), [(2, "inconclusive"), (3, "held")])
+def test_held_is_not_green_beside_starvation(tmp_path: Path, served: int, colour: str) -> None:
+    """A client that asked and was never served makes the banner amber, of the part and of the page, and is counted."""
+    held = full().model_copy(update={"verdict": "held", "failures": []})
+    assert held.speed is not None
+    held.speed.clients_served = served
+    pages = [render([held], tmp_path), render([held, held], tmp_path / "two")]
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        banners = re.findall(r'<div class="banner (\w+)".*?<p class="word">(.*?)</p>', text, re.DOTALL)
+        assert set(banners) == {(colour, "✓ held")}
+        assert ("<strong>1 of 3 clients that asked were never granted the lock</strong>" in text) is (served == 2)
+
+
+def test_numbers_above_bars_are_left_out_where_they_would_touch() -> None:
+    """The table has them; letters that lie on each other say nothing."""
+
+    def numbers(granted: int) -> int:
+        given = full()
+        given.clients = [ClientCount(cell="n1", client=f"c{place}", asked=9, granted=granted) for place in range(20)]
+        [figure] = [each for each in draw(given) if each.name == "f9-clients"]
+        return figure.svg.count(f"<!-- {granted:,} -->") + figure.svg.count(f">{granted:,}</text>")
+
+    assert numbers(977) >= 20
+    assert numbers(9_775) < 20
+
+
 def test_a_wait_that_the_end_cut_short_is_no_denial() -> None:
     """It has a row, a colour and a word of its own."""
     rows = [quantiles("wait", outcome=outcome) for outcome in ("applied", "precondition_failed", "cut_short")]
