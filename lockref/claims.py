@@ -26,7 +26,10 @@ TOKENS = "tokens"
 ONE_TASK = "one-task"
 
 DECLARATIONS: Final[Mapping[str, str]] = {
-    NO_LEASE: "a grant lasts until it is given back; only an operator frees what a dead holder left",
+    NO_LEASE: (
+        "a grant lasts until it is given back; only an operator frees what a dead holder, or an acquire without an "
+        "answer, left"
+    ),
     LEASE: "a record without a stamp is good for the validity that the lock was told, from its sending",
     BELIEF_THROUGH_UNLOCK: "the holder may use the lock until `unlock` has returned, and not only until it is called",
     RENEWS: "a holder renews: a run in which none does proves nothing about it",

@@ -77,12 +77,15 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     Runs SCENARIO (a file or a name; default the whole catalogue) under every build in its `expect`; exit 1 if one
     surprises, or if a fault of it changes nothing in 500 seeds.
     """
+    from lockref.cli.jobs.progress import Progress
     from scenarios.definition.load import catalogue, load_scenario
     from scenarios.ineffective_faults import tested
 
     console = Console(ctx.obj)
     surprised = False
-    for name in names or [path.stem for path in catalogue()]:
+    chosen = names or [path.stem for path in catalogue()]
+    progress = Progress(console, "scenario test", steps=len(chosen))
+    for name in chosen:
         scenario = load_scenario(name)
         for subject, found in tested(scenario, scenario.seeds(seeds, SEEDS)):
             surprised = surprised or bool(found)
@@ -90,6 +93,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
             console.say(f"{mark} {scenario.name:<34} {printable(subject)}", style=style)
             for surprise in found:
                 console.say(f"    {printable(surprise)}")
+        progress.done()
     return 1 if surprised else 0
 
 

@@ -33,7 +33,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -128,7 +128,7 @@ class ProviderSpec:
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.reference is not None:
-            return _load_as, (self.name, self.reference)
+            return _load_as, (self.name, self.reference, self.claims)
         return _spec_of_parts, tuple(getattr(self, part) for part in _PARTS)
 
     def require_virtual_time(self) -> None:
@@ -143,9 +143,11 @@ class ProviderSpec:
 _PARTS = tuple(part.name for part in fields(ProviderSpec) if part.name != "reference")
 
 
-def _load_as(name: str, reference: str) -> ProviderSpec:
-    """The lock of `reference`, under the name that it has where the run began."""
-    return load_provider(reference, name=name)
+def _load_as(name: str, reference: str, claims: tuple[str, ...]) -> ProviderSpec:
+    """The lock of `reference`, under the name and with the claims that it has where the run began."""
+    found = load_provider(reference, name=name)
+    # The same object where nobody declared more, so that what is remembered of it is found.
+    return found if found.claims == claims else replace(found, claims=claims)
 
 
 def _spec_of_parts(*parts: Any) -> ProviderSpec:

@@ -379,11 +379,7 @@ def _idle_kinds(situation: str, situations: Mapping[str, Occurred]) -> list[str]
 def _why_idle(situation: str, situations: Mapping[str, Occurred]) -> str:
     """Why a situation that a fault should have brought about did not come about, though the fault struck."""
     told = [f"{kind} struck {situations[IDLE + kind][1]:,}×" for kind in _idle_kinds(situation, situations)]
-    if told:
-        return f" ({', '.join(told)}, which changed nothing)"
-    # Plans strike at renewals above all, and a lock that makes none is struck by none of that.
-    is_of_faults = situation in (*FAULT_SITUATIONS, "paused_holder_resumed") or situation.startswith("fault:")
-    return " (no renewal was seen)" if is_of_faults and situations.get("renewal") == (0, 0) else ""
+    return f" ({', '.join(told)}, which changed nothing)" if told else ""
 
 
 def _undecided(counts: Counts) -> list[str]:

@@ -55,7 +55,13 @@ _SHORT: Final = {
 }
 """Clause to what its break means, in a few words. `reports.checks.spec` has the whole sentences."""
 assert list(_SHORT) == list(CLAUSES), "each clause has its words"
-_HEADS: Final = {0: ("GATE GREEN", "good"), 1: ("GATE RED", "bad"), 4: ("GATE RED", "bad"), 3: ("GATE OPEN", "head")}
+_HEADS: Final = {
+    0: ("GATE GREEN", "good"),
+    1: ("GATE RED", "bad"),
+    4: ("GATE RED", "bad"),
+    3: ("GATE OPEN", "head"),
+    130: ("GATE CUT OFF", "head"),
+}
 
 
 def screen_lines(result: GateResult) -> list[tuple[str, str]]:
@@ -134,10 +140,24 @@ def ended_by(crash: Crash) -> str:
 
 
 def _open_lines(word: str, scenarios: Sequence[GatedScenario], *, most: int) -> Iterator[tuple[str, str]]:
-    for each in scenarios[:most]:
-        yield f"  {word}: {each.name}: {short(each.reason, 130)}", ""
-    if len(scenarios) > most:
-        yield f"  and {len(scenarios) - most} more {word}: see gate.json", ""
+    """Those with one reason are told together: a cut leaves a hundred scenarios for one."""
+    by_reason = _by_reason(scenarios)
+    for reason, names in by_reason[:most]:
+        yield f"  {word}: {_first_of(names)}: {short(reason, 130)}", ""
+    if rest := sum(len(names) for _, names in by_reason[most:]):
+        yield f"  and {rest} more {word}: see gate.json", ""
+
+
+def _by_reason(scenarios: Sequence[GatedScenario]) -> list[tuple[str, list[str]]]:
+    """Reason to the names of the scenarios that have it."""
+    by_reason: dict[str, list[str]] = {}
+    for each in scenarios:
+        by_reason.setdefault(each.reason, []).append(each.name)
+    return list(by_reason.items())
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def _crash_lines(crashes: Sequence[Crash]) -> Iterator[tuple[str, str]]:
@@ -155,13 +175,9 @@ def _not_run(result: GateResult) -> list[GatedScenario]:
 
 
 def _not_applicable_lines(scenarios: Sequence[GatedScenario]) -> Iterator[tuple[str, str]]:
-    by_reason: dict[str, list[str]] = {}
-    for each in scenarios:
-        by_reason.setdefault(each.reason, []).append(each.name)
-    most = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))
+    most = sorted(_by_reason(scenarios), key=lambda entry: -len(entry[1]))
     for reason, names in most[:_REASONS_MAX]:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield f"  not applicable: {names[0]}{more}: {short(reason, 110)}", "dim"
+        yield f"  not applicable: {_first_of(names)}: {short(reason, 110)}", "dim"
     if len(most) > _REASONS_MAX:
         rest = sum(len(names) for _, names in most[_REASONS_MAX:])
         yield (

@@ -48,12 +48,13 @@ class Explored:
 class Exploration:
     """All scenarios, in their order, and the lock's abilities as all runs together have shown them.
 
-    cut: why it ended before all was run that was planned; "" if it did not.
+    cut: why it ended before all was run that was planned; "" if it did not. is_interrupted: a Ctrl-C ended it.
     """
 
     explored: Sequence[Explored]
     abilities: Abilities
     cut: str = ""
+    is_interrupted: bool = False
 
 
 def explore(
@@ -68,6 +69,7 @@ def explore(
     is_over: Callable[[], bool] = lambda: False,
     left_ns: Callable[[], int] | None = None,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
+    on_plan: Callable[[int], None] = lambda _seeds: None,
 ) -> Exploration:
     """Run every scenario that says something about the lock.
 
@@ -75,7 +77,8 @@ def explore(
     own: the files of scenarios that are the user's own, by name: of these every clause is demanded.
     seeds: of each scenario; None for as many as `spending` deals out. is_over: asked between pieces of work; True ends.
     left_ns: the real time that is left, of which all is to be used (`shares`); None to end after what was dealt out.
-    Raises KeyboardInterrupt after Ctrl-C.
+    on_plan: told, before each round, how many seeds it will run.
+    A Ctrl-C ends the exploration, and what was run stands.
     """
     has = abilities.has
     parts = [
@@ -89,7 +92,10 @@ def explore(
     ]
     running = [part for part in parts if not part.misfit and part.asked.is_run]
 
+    is_interrupted = False
+
     def run(wanted: Mapping[str, Sequence[int]]) -> None:
+        nonlocal is_interrupted
         chosen = [part for part in running if wanted.get(part.scenario.name) and part.error is None]
         campaigns = [
             Campaign(
@@ -101,27 +107,31 @@ def explore(
             )
             for part in chosen
         ]
+        on_plan(sum(len(campaign.seeds) for campaign in campaigns))
         results = run_campaigns(campaigns, processes=processes, is_over=is_over, on_progress=on_progress)
         with closing(results) as finished:
             for part, result in zip(chosen, finished, strict=False):
-                if result.is_interrupted or interrupts.was_heard():
-                    raise KeyboardInterrupt
                 part.error = result.error
                 if part.result is None:
                     part.result = result
                 else:
                     part.result.join(result)
+                if result.is_interrupted or interrupts.was_heard():
+                    is_interrupted = True
+                    break
 
     run({part.scenario.name: part.scenario.seeds(seeds, range(1, SCOUTS + 1)) for part in running})
     abilities = _settled(spec, running, abilities)
     cut = ""
-    if seeds is None and not is_over():
+    if seeds is None and not is_over() and not is_interrupted:
         more = further_seeds({part.scenario.name: _scouted(part) for part in running if _may_go_on(part)})
         run({name: range(SCOUTS + 1, SCOUTS + 1 + number) for name, number in more.items()})
         abilities = _settled(spec, running, abilities)
-    if is_over():
+    if is_interrupted:
+        cut = "Ctrl-C ended the gate"
+    elif is_over():
         cut = "the time was over before all planned seeds were run"
-    while seeds is None and left_ns is not None and not is_over():
+    while seeds is None and left_ns is not None and not is_over() and not is_interrupted:
         going_on = [part for part in running if _may_go_on(part)]
         planned = next_round([_so_far(part) for part in going_on], processes * left_ns())
         if not planned:
@@ -129,7 +139,7 @@ def explore(
         run({name: range(done + 1, done + 1 + number) for name, (done, number) in planned.items()})
         abilities = _settled(spec, running, abilities)
     _excused(spec, running, abilities)
-    return Exploration(explored=parts, abilities=abilities, cut=cut)
+    return Exploration(explored=parts, abilities=abilities, cut=cut, is_interrupted=is_interrupted)
 
 
 def _so_far(part: Explored) -> SoFar:

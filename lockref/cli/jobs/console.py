@@ -174,27 +174,49 @@ def rest_in_words(left_ns: int) -> str:
 
 
 def seed_progress(console: Console, *, seeds: int = 0) -> Callable[[CampaignResult], None]:
-    """A function that shows how far campaigns have come, and how long the rest will take at the rate until now.
+    """A function that shows how far campaigns have come. seeds: of all campaigns of the command; see `SeedProgress`."""
+    progress = SeedProgress(console)
+    progress.expect(seeds)
+    return progress.show
 
-    seeds: of all campaigns of the command; 0 where nobody knows, and then nothing is said of the rest.
+
+class SeedProgress:
+    """How far campaigns have come, and how long the rest will take at the rate until now.
+
+    left_ns: the real time that is left, where the command has a budget; then that is what is told of the rest.
     """
-    # Not loaded with the module: commands that judge nothing start without NumPy and Arrow.
-    from lockref.words import counted
 
-    began = time.monotonic()
-    run: dict[int, int] = {}
-    resumed: dict[int, int] = {}
+    def __init__(self, console: Console, *, left_ns: Callable[[], int] | None = None) -> None:
+        self._console = console
+        self._left_ns = left_ns
+        self._began = time.monotonic()
+        self._expected = 0
+        self._rounds = 0
+        self._run: dict[tuple[int, str], int] = {}
+        self._resumed: dict[tuple[int, str], int] = {}
 
-    def show(result: CampaignResult) -> None:
+    def expect(self, seeds: int) -> None:
+        """So many seeds will be run in a further round. Where nobody knows, nothing is said of the rest."""
+        self._expected += seeds
+        self._rounds += 1
+
+    def show(self, result: CampaignResult) -> None:
+        """Say how far this campaign has come, and how long the rest of all will take."""
+        # Not loaded with the module: commands that judge nothing start without NumPy and Arrow.
+        from lockref.words import counted
+
         summary = result.summary
-        run[id(result)] = summary.runs - result.resumed
-        resumed[id(result)] = result.resumed
-        rate = sum(run.values()) / max(time.monotonic() - began, 1e-9)
-        to_go = seeds - sum(run.values()) - sum(resumed.values())
-        left = f", {rest_in_words(round(to_go / rate * 1e9))}" if rate and to_go > 0 else ""
-        console.progress(
+        key = (self._rounds, result.scenario)
+        self._run[key] = summary.runs - result.resumed
+        self._resumed[key] = result.resumed
+        done = sum(self._run.values())
+        rate = done / max(time.monotonic() - self._began, 1e-9)
+        to_go = self._expected - done - sum(self._resumed.values())
+        left_ns = round(to_go / rate * 1e9) if rate and to_go > 0 else 0
+        if self._left_ns is not None:
+            left_ns = self._left_ns()
+        left = f", {rest_in_words(left_ns)}" if left_ns else ""
+        self._console.progress(
             f"{result.scenario}: {summary.runs:,} of {result.seeds:,} seeds, {rate:,.0f}/s, "
             f"{counted(len(summary.findings), 'distinct failure')}{left}"
         )
-
-    return show

@@ -27,6 +27,7 @@ from reports.formats.markdown import BYTES_MAX
 from scenarios.definition.load import is_own_file, load_scenario
 from scenarios.failures.kinds import shape_of
 from scenarios.gate.causes import first_cause
+from scenarios.gate.demands import Ability
 from scenarios.gate.known import KnownFailure, accept, load_known
 from scenarios.gate.selection import Words
 from scenarios.runs import finished_runs
@@ -267,11 +268,24 @@ def with_edges(
             "scenarios": scenarios,
             "exit_code": worst(codes),
             "unexplored": (*([left_out] if left_out else []), *result.unexplored),
-            "notes": (*chosen.notes, *acceptance.notes),
+            "notes": (*_hints(result), *chosen.notes, *acceptance.notes),
             "lock_file": file,
             "lock_line": line,
         }
     )
+
+
+def _hints(result: GateResult) -> list[str]:
+    """What the caller may have forgotten to declare."""
+    lease = next((found for found in result.abilities if found.name == Ability.LEASE), None)
+    if lease is None or lease.has or lease.origin == "declared":
+        return []
+    if not any(group.clause in ("L1", "L2", "L6") for group in result.groups):
+        return []
+    return [
+        "this lock seems to have no lease. If an operator frees what a dead holder leaves, say so: --declare no-lease, "
+        'or claims = ("no-lease",) in its class'
+    ]
 
 
 def _begun(scenario: GatedScenario, cut: str, *, is_enough: bool) -> GatedScenario:

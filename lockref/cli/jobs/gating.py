@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lockref.cli.jobs.console import seed_progress
+from lockref.claims import LEASE, NO_LEASE
+from lockref.cli.jobs.console import SeedProgress
+from lockref.cli.jobs.gate_account import (
+    client_of,
+    crashes_of,
+    group_of,
+    outcome_of,
+    reason_of,
+    told_abilities,
+    unexplored,
+)
 from lockref.cli.jobs.gate_edges import Watch, choose, load_edges, required_of, tell, with_edges
 from lockref.cli.jobs.results import begin_run
+from lockref.errors import INTERRUPTED
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.strict_json import printable_json
-from lockref.words import counted
 from reports.account import summarised_results, write_run
-from reports.checks.measures.confidence import bound_95
-from reports.checks.spec import CLAUSES, SAFETY
+from reports.checks.spec import CLAUSES
+from reports.formats.exit_codes import INCONCLUSIVE as OPEN
 from reports.formats.exit_codes import USAGE, code_of, worst
 from reports.formats.gate_result import (
-    HELD,
     INCONCLUSIVE,
     NOT_APPLICABLE,
-    NOT_LIVE,
     NOT_RUN,
     VIOLATED,
-    AbilityFound,
-    Crash,
-    FailureGroup,
     GatedScenario,
     GateResult,
-    Outcome,
 )
 from reports.formats.gate_screen import screen_lines
 from reports.formats.text import readable
+from scenarios import interrupts
 from scenarios.definition.load import catalogue, load_scenario
 from scenarios.executor import cores
 from scenarios.failures.failure_store import FailureRecord, FailureStore
 from scenarios.failures.judged_run import ShownFailure
 from scenarios.failures.shrink_budget import ShrinkBudget
-from scenarios.gate.abilities import Abilities, ask
-from scenarios.gate.causes import Case, Cause, Examined, also_broken, causes_of, first_cause
+from scenarios.gate.abilities import ask
+from scenarios.gate.causes import Case, Cause, Examined, causes_of, first_cause
 from scenarios.gate.demands import Ability
 from scenarios.gate.exploration import Exploration, Explored, explore
-from scenarios.gate.spending import SCOUTS
 from scenarios.runs import provenance
-from scenarios.worlds.attribution import LockRaised
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
@@ -56,9 +59,6 @@ if TYPE_CHECKING:
     from scenarios.runs import RunFolder
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
-
-FEW: Final = 9
-"""So few seeds bound no share of the runs that is worth telling."""
 
 SHRINK_NS: Final = 15_000_000_000
 """Time for shrinking, over all causes. A cause that is not shrunk is told as it was found."""
@@ -80,12 +80,14 @@ def run_gate(
     has, or has not. seeds: of each scenario; None for as many as are planned. processes: None for one on each core.
     allowed: exit codes that count as success.
     Errors: ConfigError for a lock or a list of known failures that does not load, and for a selection of nothing;
-        KeyboardInterrupt after Ctrl-C.
+        KeyboardInterrupt after Ctrl-C, when what was run has been told and stored.
     """
     began_ns = _monotonic_ns()
     known = load_edges(edges)
     spec = load_provider(provider)
     spec.require_virtual_time()
+    if (Ability.LEASE, False) in declared and not {LEASE, NO_LEASE} & set(spec.claims):
+        spec = replace(spec, claims=(*spec.claims, NO_LEASE))
     chosen = choose(edges, gated_scenarios(), spec.name)
     about = provenance(
         {
@@ -105,6 +107,7 @@ def run_gate(
             declared=[ability for ability, has in declared if has],
             denied=[ability for ability, has in declared if not has],
         )
+        progress = SeedProgress(console, left_ns=watch.left_ns if edges.budget_ns is not None else None)
         found = explore(
             spec,
             abilities,
@@ -114,9 +117,11 @@ def run_gate(
             processes=processes or cores(),
             is_over=watch.is_over,
             left_ns=watch.left_ns if edges.budget_ns is not None else None,
-            on_progress=watch.looking(seed_progress(console)),
+            on_progress=watch.looking(progress.show),
+            on_plan=progress.expect,
         )
-        found = replace(found, cut=watch.why_over if found.cut else "")
+        if found.cut and not found.is_interrupted:
+            found = replace(found, cut=watch.why_over)
         results = [part.result for part in found.explored if part.result is not None]
         required = required_of(results, edges.required, allowed)
         gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed, shrink_ns=watch.shrink_ns)
@@ -124,13 +129,18 @@ def run_gate(
         seconds = (_monotonic_ns() - began_ns) / NS_PER_S
         result = concluded.model_copy(update={"seconds": seconds, "required": tuple(required)})
         result = with_edges(result, edges, chosen, known=known, lock=spec.name, provider=provider)
+        if is_interrupted := found.is_interrupted or interrupts.was_heard():
+            # No verdict: what was run is told and kept, and so is what was not.
+            result = result.model_copy(update={"exit_code": INTERRUPTED})
         folder.write("gate.json", printable_json(result.model_dump_json(indent=1)) + "\n")
-        folder.describe(status="finished", exit_code=result.exit_code)
+        folder.describe(status="interrupted" if is_interrupted else "finished", exit_code=result.exit_code)
     if console.as_json:
         console.document(result.model_dump(mode="json"))
     for text, style in screen_lines(result):
         console.say(text, style=style)
     tell(console, result, edges)
+    if is_interrupted:
+        raise KeyboardInterrupt
     return result.exit_code
 
 
@@ -187,11 +197,11 @@ class _Gate:
             stands_on=self._spec.stands_on,
             exit_code=worst(codes),
             scenarios=scenarios,
-            groups=tuple(_group(cause, self._blocks.get(cause.known.identity, "")) for cause in self._causes),
-            abilities=_told(self._found.abilities),
-            unexplored=tuple(self._unexplored()),
+            groups=tuple(group_of(cause, self._blocks.get(cause.known.identity, "")) for cause in self._causes),
+            abilities=told_abilities(self._found.abilities),
+            unexplored=tuple(unexplored(self._found)),
             cut=self._found.cut,
-            crashes=tuple(self._crashes()),
+            crashes=tuple(crashes_of(self._found.explored, self._spec.name)),
             folder=str(self._folder.path),
         )
 
@@ -210,6 +220,7 @@ class _Gate:
             part.scenario,
             self._spec,
             source=part.source,
+            is_in_a_hurry=self._found.is_interrupted or interrupts.was_heard(),
             budget=self._budget,
             on_progress=self._console.progress,
         )
@@ -226,7 +237,7 @@ class _Gate:
             broken={clause: at_ns for clause, at_ns in record.broken.items() if clause in demanded},
             beside={clause: at_ns for clause, at_ns in record.broken.items() if clause not in demanded},
             is_shrunk=record.is_shrunk,
-            client=_client(finding),
+            client=client_of(finding),
         )
 
     def _concluded_part(self, part: Explored) -> GatedScenario:
@@ -243,16 +254,18 @@ class _Gate:
         if part.misfit and part.source:
             reason = f"{part.source} does not apply to {self._spec.name}: {part.misfit}"
             return GatedScenario(**about, outcome=NOT_RUN, reason=reason, exit_code=USAGE)  # type: ignore[arg-type]
+        if part.result is None and part.asked.is_run and not part.misfit:
+            return GatedScenario(**about, outcome=INCONCLUSIVE, exit_code=OPEN)  # type: ignore[arg-type]
         if part.result is None:
             reason = part.misfit or part.asked.not_applicable
             return GatedScenario(**about, outcome=NOT_APPLICABLE, reason=reason)  # type: ignore[arg-type]
         results = self._written(part)
-        outcome = _outcome(results, part)
+        outcome = outcome_of(results, part)
         is_asked = outcome != NOT_APPLICABLE
         return GatedScenario(
             **about,  # type: ignore[arg-type]
             outcome=outcome,
-            reason=_reason(results, part, outcome),
+            reason=reason_of(results, part, outcome),
             runs=results.runs,
             seconds=part.result.spent_ns / NS_PER_S,
             broken=tuple(results.broken),
@@ -300,111 +313,3 @@ class _Gate:
             if any(case.scenario == scenario and case.finding.key == finding.key for case in cause.cases):
                 return cause.known.identity
         return ""
-
-    def _crashes(self) -> Iterator[Crash]:
-        """The steps of the lock that raised, each once: a step that no stray record must meet meets it in many runs."""
-        ended: dict[str, list[tuple[str, LockRaised]]] = {}
-        for name, part in self._parts.items():
-            if isinstance(part.error, LockRaised):
-                ended.setdefault(part.error.step or part.error.what, []).append((name, part.error))
-        for step, found in ended.items():
-            name, error = found[0]
-            where = f" at {error.place}" if error.place else ""
-            when = f", when {error.stood}" if error.stood else ""
-            yield Crash(
-                step=step,
-                sentence=f"{step} raised {error.what}{where}{when}",
-                scenarios=tuple(name for name, _ in found),
-                replay=f"lockref sim {self._parts[name].reference} --provider {self._spec.name}",
-            )
-
-    def _unexplored(self) -> list[str]:
-        runs = sorted(
-            part.result.summary.runs
-            for part in self._found.explored
-            if part.result is not None and part.scenario.seed is None
-        )
-        began = [number for number in runs if number]
-        found = []
-        if self._found.cut:
-            few = sum(number <= SCOUTS for number in began)
-            found.append(
-                f"{counted(len(runs) - len(began), 'scenario')} not begun, {counted(few, 'scenario')} with at most "
-                f"{SCOUTS} seeds: {self._found.cut}"
-            )
-        if began:
-            middle = began[(len(began) - 1) // 2]
-            share = (
-                f"fewer than {100 * bound_95(middle):.0f} % of its runs" if middle > FEW else "some of its runs only"
-            )
-            found.append(
-                f"more seeds: each scenario had {began[0]} to {began[-1]}, half of them at most {middle}; a mistake "
-                f"that shows in {share} may have been missed (at 95 %)"
-            )
-        return [*found, "real servers (`lockref bench`)"]
-
-
-def _outcome(results: Results, part: Explored) -> Outcome:
-    if results.verdict == VIOLATED:
-        return VIOLATED
-    if VIOLATED in (results.liveness, results.fairness_claims):
-        return NOT_LIVE
-    if part.asked.not_applicable:
-        return NOT_APPLICABLE
-    return INCONCLUSIVE if results.worst == INCONCLUSIVE else HELD
-
-
-def _reason(results: Results, part: Explored, outcome: Outcome) -> str:
-    if outcome == NOT_APPLICABLE:
-        return part.asked.not_applicable
-    if outcome == INCONCLUSIVE:
-        return "; ".join(results.reasons)
-    return part.asked.note if outcome == HELD else ""
-
-
-def _group(cause: Cause, block: str) -> FailureGroup:
-    """block: the failure that speaks for the cause, as `sim` tells it."""
-    known, speaker = cause.known, cause.speaker
-    return FailureGroup(
-        cause=cause.kind.word,
-        id=known.identity,
-        clause=cause.clause,
-        shape=cause.kind.shape,
-        faults=known.needs,
-        sentence=known.sentence,
-        scenario=speaker.scenario,
-        seed=speaker.finding.run,
-        replay=known.replay,
-        scenarios=cause.scenarios,
-        runs=cause.runs,
-        also=also_broken(cause),
-        client=known.client,
-        is_safety=cause.clause in SAFETY,
-        is_shrunk=known.is_shrunk,
-        block=block,
-    )
-
-
-def _client(finding: Finding) -> str:
-    """The client that is to blame, as the witness names it; "" where it names none."""
-    entries = [
-        entry
-        for name in ("writes", "effects", "calls", "intervals")
-        for entry in finding.witness.get(name) or ()
-        if isinstance(entry, dict)
-    ]
-    guilty = [entry for entry in entries if entry.get("is_guilty")] or entries
-    return str(guilty[0].get("node", "")) if guilty else ""
-
-
-def _told(abilities: Abilities) -> tuple[AbilityFound, ...]:
-    return tuple(
-        AbilityFound(
-            name=str(found.ability),
-            has=found.has,
-            evidence=found.evidence,
-            origin="declared" if found.is_declared else "seen",
-            contradiction=found.contradiction,
-        )
-        for found in abilities.findings.values()
-    )

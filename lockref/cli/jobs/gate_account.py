@@ -1,0 +1,147 @@
+"""The parts of a gate's account: the outcome of a scenario, a cause, a crash, an ability, and what was not explored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from lockref.words import counted
+from reports.checks.measures.confidence import bound_95
+from reports.checks.spec import SAFETY
+from reports.formats.gate_result import (
+    HELD,
+    INCONCLUSIVE,
+    NOT_APPLICABLE,
+    NOT_LIVE,
+    VIOLATED,
+    AbilityFound,
+    Crash,
+    FailureGroup,
+    Outcome,
+)
+from scenarios.gate.causes import Cause, also_broken
+from scenarios.gate.spending import SCOUTS
+from scenarios.worlds.attribution import LockRaised
+
+if TYPE_CHECKING:
+    from reports.checks.summary import Finding
+    from reports.formats.results import Results
+    from scenarios.gate.abilities import Abilities
+    from scenarios.gate.exploration import Exploration, Explored
+
+FEW: Final = 9
+"""So few seeds bound no share of the runs that is worth telling."""
+
+
+def outcome_of(results: Results, part: Explored) -> Outcome:
+    """What a scenario came to. One that does not apply is violated all the same where a clause broke."""
+    if results.verdict == VIOLATED:
+        return VIOLATED
+    if VIOLATED in (results.liveness, results.fairness_claims):
+        return NOT_LIVE
+    if part.asked.not_applicable:
+        return NOT_APPLICABLE
+    return INCONCLUSIVE if results.worst == INCONCLUSIVE else HELD
+
+
+def reason_of(results: Results, part: Explored, outcome: Outcome) -> str:
+    """Why it came to that; of one that held, what was not asked of this lock."""
+    if outcome == NOT_APPLICABLE:
+        return part.asked.not_applicable
+    if outcome == INCONCLUSIVE:
+        return "; ".join(results.reasons)
+    return part.asked.note if outcome == HELD else ""
+
+
+def group_of(cause: Cause, block: str) -> FailureGroup:
+    """A cause, as an account tells it. block: the failure that speaks for it, as `sim` tells it."""
+    known, speaker = cause.known, cause.speaker
+    return FailureGroup(
+        cause=cause.kind.word,
+        id=known.identity,
+        clause=cause.clause,
+        shape=cause.kind.shape,
+        faults=known.needs,
+        sentence=known.sentence,
+        scenario=speaker.scenario,
+        seed=speaker.finding.run,
+        replay=known.replay,
+        scenarios=cause.scenarios,
+        runs=cause.runs,
+        also=also_broken(cause),
+        client=known.client,
+        is_safety=cause.clause in SAFETY,
+        is_shrunk=known.is_shrunk,
+        block=block,
+    )
+
+
+def client_of(finding: Finding) -> str:
+    """The client that is to blame, as the witness names it; "" where it names none."""
+    entries = [
+        entry
+        for name in ("writes", "effects", "calls", "intervals")
+        for entry in finding.witness.get(name) or ()
+        if isinstance(entry, dict)
+    ]
+    guilty = [entry for entry in entries if entry.get("is_guilty")] or entries
+    return str(guilty[0].get("node", "")) if guilty else ""
+
+
+def told_abilities(abilities: Abilities) -> tuple[AbilityFound, ...]:
+    """The abilities, as an account tells them."""
+    return tuple(
+        AbilityFound(
+            name=str(found.ability),
+            has=found.has,
+            evidence=found.evidence,
+            origin="declared" if found.is_declared else "seen",
+            contradiction=found.contradiction,
+        )
+        for found in abilities.findings.values()
+    )
+
+
+def crashes_of(explored: Sequence[Explored], provider: str) -> Iterator[Crash]:
+    """The steps of the lock that raised, each once: a step that no stray record must meet meets it in many runs."""
+    ended: dict[str, list[tuple[Explored, LockRaised]]] = {}
+    for part in explored:
+        if isinstance(part.error, LockRaised):
+            ended.setdefault(part.error.step or "the lock", []).append((part, part.error))
+    for step, found in ended.items():
+        first, error = found[0]
+        where = f" at {error.place}" if error.place else ""
+        when = f", when {error.stood}" if error.stood else ""
+        yield Crash(
+            step=step,
+            sentence=f"{step} raised {error.what}{where}{when}",
+            scenarios=tuple(part.scenario.name for part, _ in found),
+            replay=f"lockref sim {first.reference} --provider {provider}",
+        )
+
+
+def unexplored(found_by: Exploration) -> list[str]:
+    """What the gate has not looked at, in sentences: what a cut left out, how few seeds there were, real servers."""
+    runs = sorted(
+        part.result.summary.runs for part in found_by.explored if part.result is not None and part.scenario.seed is None
+    )
+    began = [number for number in runs if number]
+    found = []
+    if found_by.cut:
+        few = sum(number <= SCOUTS for number in began)
+        never = sum(
+            part.asked.is_run and not part.misfit and (part.result is None or not part.result.summary.runs)
+            for part in found_by.explored
+        )
+        found.append(
+            f"{counted(never, 'scenario')} not begun, {counted(few, 'scenario')} with at most {SCOUTS} seeds: "
+            f"{found_by.cut}"
+        )
+    if began:
+        middle = began[(len(began) - 1) // 2]
+        share = f"fewer than {100 * bound_95(middle):.0f} % of its runs" if middle > FEW else "some of its runs only"
+        found.append(
+            f"more seeds: each scenario had {began[0]} to {began[-1]}, half of them at most {middle}; a mistake "
+            f"that shows in {share} may have been missed (at 95 %)"
+        )
+    return [*found, "real servers (`lockref bench`)"]
