@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.formats.gate_result import FailureGroup, GatedScenario, GateResult
-from reports.formats.gate_screen import ended_by, headline, shown_by
+from reports.formats.gate_screen import IN_WORDS, ended_by, headline, shown_by
+from reports.formats.gate_screen import NAMES_MAX as NAMES_TOLD
 from reports.formats.markdown import BYTES_MAX, bounded, fenced, folded, table
 from reports.formats.text import markdown_text, readable
 
@@ -55,9 +56,11 @@ def _parts(result: GateResult) -> Iterator[str]:
 
 def _cause(group: FailureGroup) -> str:
     names = group.scenarios[:NAMES_MAX]
-    listed = folded(f"{len(names)} scenarios", markdown_text(", ".join(names), 20_000)) if len(names) > 1 else ""
+    is_cut = len(names) > NAMES_TOLD
+    listed = folded(f"{len(names)} scenarios", markdown_text(", ".join(names), 20_000)) if is_cut else ""
+    said = markdown_text(readable(group.sentence))
     return (
-        f"\n**{group.clause}** {markdown_text(group.id)}: {markdown_text(readable(group.sentence))}\n\n"
+        f"\n**{group.clause} {IN_WORDS[group.clause]}** {markdown_text(group.id)}: {said}\n\n"
         f"{markdown_text(shown_by(group))}; cause {markdown_text(group.cause)}\n"
         f"{fenced(group.replay) if group.replay else ''}{listed}"
     )

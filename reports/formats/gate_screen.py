@@ -13,7 +13,8 @@ from reports.formats.text import readable, short
 LINES_MAX: Final = 40
 _WIDTH: Final = 200
 _LINES_OF_GROUP: Final = 3
-_NAMES_MAX: Final = 4
+NAMES_MAX: Final = 4
+"""Scenarios that are named for one cause."""
 _OPEN_MAX: Final = 3
 _NOT_RUN_MAX: Final = 1
 _REASONS_MAX: Final = 2
@@ -31,7 +32,7 @@ _WORDS: Final = {
     "not_applicable": "not applicable",
     "could_not_be_run": "could not be run",
 }
-_SHORT: Final = {
+IN_WORDS: Final = {
     "S1": "writes fork",
     "S2": "tokens repeat or fall",
     "S3": "two hold at once",
@@ -54,7 +55,7 @@ _SHORT: Final = {
     "DL5": "a landed commit is called failed",
 }
 """Clause to what its break means, in a few words. `reports.checks.spec` has the whole sentences."""
-assert list(_SHORT) == list(CLAUSES), "each clause has its words"
+assert list(IN_WORDS) == list(CLAUSES), "each clause has its words"
 _HEADS: Final = {
     0: ("GATE GREEN", "good"),
     1: ("GATE RED", "bad"),
@@ -115,7 +116,7 @@ def _group_lines(groups: Sequence[FailureGroup], *, room: int) -> Iterator[tuple
     for group in groups[:shown]:
         needs = ", ".join(kind.replace("_", " ") for kind in group.faults) or "no fault"
         also = f"; {', '.join(group.also)} broke after it" if group.also else ""
-        yield f"✗ {group.clause} {_SHORT[group.clause]}   {short(readable(group.sentence), 150)}", "bad"
+        yield f"✗ {group.clause} {IN_WORDS[group.clause]}   {short(readable(group.sentence), 150)}", "bad"
         yield f"    {shown_by(group)}; it needs {needs}{also}", ""
         replay = group.replay or "no line shows it again: the lock is not deterministic"
         yield f"    {replay}   ({group.cause})", ""
@@ -126,16 +127,16 @@ def _group_lines(groups: Sequence[FailureGroup], *, room: int) -> Iterator[tuple
 
 def shown_by(group: FailureGroup) -> str:
     """The number of scenarios that show a cause, and the first of their names."""
-    names = ", ".join(group.scenarios[:_NAMES_MAX])
-    rest = len(group.scenarios) - _NAMES_MAX
+    names = ", ".join(group.scenarios[:NAMES_MAX])
+    rest = len(group.scenarios) - NAMES_MAX
     show = "shows" if len(group.scenarios) == 1 else "show"
     return f"{counted(len(group.scenarios), 'scenario')} {show} it: {names}{f' and {rest} more' if rest > 0 else ''}"
 
 
 def ended_by(crash: Crash) -> str:
     """The number of scenarios that a crash ended, and the first of their names."""
-    names = ", ".join(crash.scenarios[:_NAMES_MAX])
-    rest = len(crash.scenarios) - _NAMES_MAX
+    names = ", ".join(crash.scenarios[:NAMES_MAX])
+    rest = len(crash.scenarios) - NAMES_MAX
     return f"it ended {counted(len(crash.scenarios), 'scenario')}: {names}{f' and {rest} more' if rest > 0 else ''}"
 
 
@@ -187,7 +188,7 @@ def _not_applicable_lines(scenarios: Sequence[GatedScenario]) -> Iterator[tuple[
 
 
 def _edge_lines(result: GateResult) -> Iterator[tuple[str, str]]:
-    accepted = [f"  {group.accepted}: {group.cause}, {group.id}" for group in result.groups if group.accepted]
+    accepted = [f"  {group.cause}, {group.id}: {group.accepted}" for group in result.groups if group.accepted]
     # What is wrong stands before what is well, since the last ones may not be told.
     required = sorted(result.required, key=lambda limit: limit.verdict == "held")
     limits = [f"  required: {limit.verdict}: {limit.told}" for limit in required]

@@ -140,8 +140,8 @@ def unexplored(found_by: Exploration) -> list[str]:
     if began:
         middle = began[(len(began) - 1) // 2]
         share = f"fewer than {100 * bound_95(middle):.0f} % of its runs" if middle > FEW else "some of its runs only"
+        had = f"{began[0]} to {began[-1]}, half of them at most {middle}" if began[0] < began[-1] else f"{middle}"
         found.append(
-            f"more seeds: each scenario had {began[0]} to {began[-1]}, half of them at most {middle}; a mistake "
-            f"that shows in {share} may have been missed (at 95 %)"
+            f"more seeds: each scenario had {had}; a mistake that shows in {share} may have been missed (at 95 %)"
         )
     return [*found, "real servers (`lockref bench`)"]

@@ -187,7 +187,8 @@ def test_markdown_tells_what_stops_first_and_folds_the_rest() -> None:
     """Verdict, causes, what is required, accepted, undecided and unexplored; then what is folded."""
     text = gate_markdown(RED)
     order = [
-        "## GATE RED", "What broke", "**S4** LK-1", "**L2** LK-2", "### Required", "4.000 s", "### Accepted",
+        "## GATE RED", "What broke", "**S4 an old write lands** LK-1", "**L2 a dead holder keeps it** LK-2",
+            "### Required", "4.000 s", "### Accepted",
         "accepted until 2027-03-31: one writer", "### Not decided", "never happened: contention", "raised KeyError",
         "### Known failures", "remove the entry", "### Not explored", "--for was over", "4 of 60 seeds",
         "<details><summary>S4 LK-1", "What the lock can do", "never renewed in 36 holds", "All 8 scenarios",
@@ -210,7 +211,7 @@ def test_markdown_is_never_too_long_for_a_job_summary() -> None:
     many = tuple(group(number, block=f"x{number} " * 4_000) for number in range(400))
     text = gate_markdown(gate(exit_code=1, groups=many))
     assert len(text.encode()) <= BYTES_MAX
-    assert "**S4** LK-399" in text
+    assert "**S4 an old write lands** LK-399" in text
     assert text.endswith("*Cut here: the rest is in gate.json.*\n")
     assert text.count("<details>") == text.count("</details>")
 

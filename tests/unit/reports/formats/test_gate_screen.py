@@ -91,7 +91,7 @@ def test_an_accepted_cause_is_told_in_one_line_with_its_reason():
     two = result(exit_code=1, groups=2)
     accepted = two.groups[0].model_copy(update={"accepted": "accepted until 2027-03-31: one writer", "cause": "S4:x:y"})
     lines = [line for line, _ in screen_lines(two.model_copy(update={"groups": (accepted, two.groups[1])}))]
-    assert "  accepted until 2027-03-31: one writer: S4:x:y, LK-0" in lines
+    assert "  S4:x:y, LK-0: accepted until 2027-03-31: one writer" in lines
     assert not [line for line in lines if line.startswith("✗") and "LK-0" in line]
     assert [line for line in lines if line.startswith("    3 scenarios show it: s0")]
     assert "; 1 cause; " in lines[-1]
