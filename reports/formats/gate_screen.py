@@ -141,7 +141,7 @@ def ended_by(crash: Crash) -> str:
 
 
 def _open_lines(word: str, scenarios: Sequence[GatedScenario], *, most: int) -> Iterator[tuple[str, str]]:
-    """Those with one reason are told together: a cut leaves a hundred scenarios for one."""
+    """Scenarios with one reason, told together: a cut leaves a hundred of them for one."""
     by_reason = _by_reason(scenarios)
     for reason, names in by_reason[:most]:
         yield f"  {word}: {_first_of(names)}: {short(reason, 130)}", ""
@@ -170,7 +170,7 @@ def _crash_lines(crashes: Sequence[Crash]) -> Iterator[tuple[str, str]]:
 
 
 def _not_run(result: GateResult) -> list[GatedScenario]:
-    """Those that could not be run for another reason than a crash of the lock."""
+    """Scenarios that could not be run for another reason than a crash of the lock."""
     crashed = {name for crash in result.crashes for name in crash.scenarios}
     return [each for each in result.having("could_not_be_run") if each.name not in crashed]
 

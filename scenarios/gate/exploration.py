@@ -175,7 +175,7 @@ def _settled(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities
 
 
 def _excused(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities) -> None:
-    """What never came about, because of what the lock does not do, is not asked of it. Settled after the last run."""
+    """Settle, after the last run, which situations are not asked of the lock because of what it never did."""
     for part in parts:
         if part.result is None or part.source:
             continue

@@ -87,7 +87,7 @@ def _why_idle(scenario: Scenario, situation: str, has: frozenset[Ability], reach
 
 
 def shows_nothing(able: Iterable[Ability], verdicts: Mapping[str, Mapping[str, int]]) -> str:
-    """Why the runs of the scenario say nothing about the safety of a lock without readable records; "" if they do.
+    """The reason why the runs say nothing about the safety of a lock without readable records; "" if they do.
 
     verdicts: clause to the number of runs by verdict, of those that are demanded.
     """

@@ -111,7 +111,7 @@ def attributed(error: BaseException, provider: ProviderSpec, where: str, stood: 
 
 
 def what_stood(world: World, key: str) -> str:
-    """What lies under the key of the lock now, for the author of a lock that failed; "" where there is no store."""
+    """The object under the key of the lock, in words for the author of a lock that failed; "" without a store."""
     hosted = world.services.get(DEFAULT_STORE)
     if hosted is None:
         return ""

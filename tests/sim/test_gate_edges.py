@@ -298,3 +298,25 @@ def test_a_scenario_with_a_broken_limit_of_its_own_is_not_accepted_with_its_caus
     limited = broken.model_copy(update={"broken_limits": ("wait < 1s: 2.000 s",)})
     assert _accepted(limited, [accepted]) == limited
     assert _accepted(broken, [group()]) == broken
+
+
+def test_ctrl_c_keeps_and_tells_what_had_run(monkeypatch, capsys):
+    """Exit 130; the scenario that was finished has its outcome, the others were not begun, and nothing is shrunk."""
+    known = gating.explore
+
+    def interrupted(*asked: object, on_progress: Callable[[object], None], **more: object) -> object:
+        def heard(result: object) -> None:
+            on_progress(result)
+            monkeypatch.setattr("scenarios.interrupts._heard", True)
+
+        return known(*asked, on_progress=heard, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gating, "explore", interrupted)
+    assert run(HUDI) == 130
+    told = capsys.readouterr().out
+    assert "GATE CUT OFF" in told
+    assert "cut: Ctrl-C ended the gate" in told
+    found = load_gate(Path(".lockref/runs/latest/gate.json"))
+    assert [each.runs for each in found.scenarios] == [2, 0, 0]
+    assert [each.reason for each in found.scenarios[1:]] == ["not begun: Ctrl-C ended the gate"] * 2
+    assert found.exit_code == 130

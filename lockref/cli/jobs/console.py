@@ -181,7 +181,7 @@ def seed_progress(console: Console, *, seeds: int = 0) -> Callable[[CampaignResu
 
 
 class SeedProgress:
-    """How far campaigns have come, and how long the rest will take at the rate until now.
+    """The progress of campaigns, and the time that the rest will take at the rate until now.
 
     left_ns: the real time that is left, where the command has a budget; then that is what is told of the rest.
     """

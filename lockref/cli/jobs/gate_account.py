@@ -34,7 +34,7 @@ FEW: Final = 9
 
 
 def outcome_of(results: Results, part: Explored) -> Outcome:
-    """What a scenario came to. One that does not apply is violated all the same where a clause broke."""
+    """The outcome of a scenario. One that does not apply is violated all the same where a clause broke."""
     if results.verdict == VIOLATED:
         return VIOLATED
     if VIOLATED in (results.liveness, results.fairness_claims):
@@ -45,7 +45,7 @@ def outcome_of(results: Results, part: Explored) -> Outcome:
 
 
 def reason_of(results: Results, part: Explored, outcome: Outcome) -> str:
-    """Why it came to that; of one that held, what was not asked of this lock."""
+    """The reason for an outcome; of a scenario that held, the situations that were not asked of this lock."""
     if outcome == NOT_APPLICABLE:
         return part.asked.not_applicable
     if outcome == INCONCLUSIVE:
@@ -121,7 +121,7 @@ def crashes_of(explored: Sequence[Explored], provider: str) -> Iterator[Crash]:
 
 
 def unexplored(found_by: Exploration) -> list[str]:
-    """What the gate has not looked at, in sentences: what a cut left out, how few seeds there were, real servers."""
+    """Sentences on all that the gate has not looked at: parts that a cut left out, further seeds, real servers."""
     runs = sorted(
         part.result.summary.runs for part in found_by.explored if part.result is not None and part.scenario.seed is None
     )

@@ -276,7 +276,7 @@ def with_edges(
 
 
 def _hints(result: GateResult) -> list[str]:
-    """What the caller may have forgotten to declare."""
+    """Declarations that the caller may have forgotten."""
     lease = next((found for found in result.abilities if found.name == Ability.LEASE), None)
     if lease is None or lease.has or lease.origin == "declared":
         return []

@@ -21,8 +21,13 @@ def finding(clause: str, *faults: str, run: int = 1, kind: str = "", similar: in
     )
 
 
-def grouped(*cases: Case, needs: dict[str, tuple[str, ...]], broken: dict[str, set[str]] | None = None):
-    """needs: by scenario, what its failure needs when it is shrunk. broken: what its run breaks."""
+def grouped(
+    *cases: Case,
+    needs: dict[str, tuple[str, ...]],
+    broken: dict[str, set[str]] | None = None,
+    beside: dict[str, set[str]] | None = None,
+):
+    """needs: by scenario, what its failure needs when it is shrunk. broken: what its run breaks; beside: undemanded."""
     asked: list[str] = []
 
     def examine(case: Case) -> Examined:
@@ -33,7 +38,7 @@ def grouped(*cases: Case, needs: dict[str, tuple[str, ...]], broken: dict[str, s
             sentence="",
             needs=needs[case.scenario],
             broken=dict.fromkeys((broken or {}).get(case.scenario, {case.finding.clause}), 1),
-            is_shrunk=True,
+            beside=dict.fromkeys((beside or {}).get(case.scenario, set()), 1),
         )
 
     return causes_of(cases, examine), asked
@@ -123,3 +128,15 @@ def test_a_cause_that_turns_out_to_need_less_takes_over_what_was_found_before():
         needs={"a": ("pause",), "b": ("crash",), "c": ()},
     )
     assert [(cause.known.identity, cause.scenarios) for cause in found] == [("LK-c", ("a", "b", "c"))]
+
+
+def test_what_follows_from_a_clause_that_its_scenario_does_not_demand_is_told_with_that_cause():
+    """L4 where nobody demands S3: the guard that says yes too late is one mistake, and another scenario tells it."""
+    cases = Case("a", finding("S3", "pause"), 0), Case("b", finding("L4", "pause"), 1)
+    needs: dict[str, tuple[str, ...]] = {"a": ("pause",), "b": ("pause",)}
+    found, _ = grouped(*cases, needs=needs, beside={"b": {"S3"}})
+    assert [(cause.clause, cause.scenarios) for cause in found] == [("S3", ("a", "b"))]
+    apart, _ = grouped(*cases, needs=needs)
+    assert [cause.clause for cause in apart] == ["S3", "L4"]
+    alone, _ = grouped(cases[1], needs=needs, beside={"b": {"S3"}})
+    assert [cause.clause for cause in alone] == ["L4"]

@@ -113,6 +113,7 @@ def test_no_samples_is_no_verdict(measure: str) -> None:
         ("wiat.p99 < 1s", 1),
         ("wait.p98 < 1s", 6),
         ("wait.p99 > 1s", 10),
+        ("wait p98 < 1s", 6),
         ("wait.p99 < 1", 12),
         ("requests_per_grant < 5s", 22),
         ("requests_per_grant < 1e9", 22),
@@ -128,6 +129,22 @@ def test_other_forms_are_refused_at_their_place(text: str, column: int) -> None:
     with pytest.raises(ValueError, match="is ") as refused:
         parse_threshold(text)
     assert f"column {column}: " in str(refused.value) if column else "expected a limit such as" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("spoken", "written"),
+    [
+        ("hand-off p99 < 2s", "handoff.p99 < 2s"),
+        ("hand-off-after-death <= 3s", "handoff_after_death <= 3s"),
+        ("requests-per-grant mean < 40", "requests_per_grant.mean < 40"),
+        ("wait p50 <= 1s", "wait.p50 <= 1s"),
+        ("wait.p50 <= 1s", "wait.p50 <= 1s"),
+    ],
+)
+def test_a_limit_is_read_as_people_say_it(spoken: str, written: str) -> None:
+    """A dash in a measure, and a blank before the statistic. What is kept and told is the one form of the grammar."""
+    assert parse_threshold(spoken) == parse_threshold(written)
+    assert parse_threshold(spoken).text == written
 
 
 def test_a_word_that_is_nearly_right_is_named() -> None:
