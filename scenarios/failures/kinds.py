@@ -13,13 +13,16 @@ from typing import Any, Final
 
 from reports.checks.summary import Finding
 
+CHANGED: Final = "changed"
+"""The effect of a fault by which somebody else changes the lock's record."""
+
 EFFECT_OF: Final[Mapping[str, str]] = {
     **dict.fromkeys(("pause", "suspend"), "stopped"),
     **dict.fromkeys(("drift", "offset", "step", "freeze", "slew"), "clock"),
     **dict.fromkeys(("partition", "error", "throttle", "lose_request", "lose_reply"), "unanswered"),
     **dict.fromkeys(("delay", "drip", "freeze_service", "crash_service"), "unanswered"),
     **dict.fromkeys(("ghost_write", "duplicate", "hidden_retry", "reorder_replies"), "late"),
-    **dict.fromkeys(("delete_object", "corrupt_object", "expire_items"), "changed"),
+    **dict.fromkeys(("delete_object", "corrupt_object", "expire_items"), CHANGED),
 }
 """Kind of fault to what a lock notices of it; a kind that is not here is noticed as itself."""
 
@@ -58,6 +61,14 @@ class FailureKind:
         needs = "+".join(sorted(self.effects)) or "no-fault"
         return ":".join((self.clause, self.shape.replace(" ", "-") or "broken", needs.replace("_", "-")))
 
-    def accounts_for(self, other: FailureKind) -> bool:
+    def may_account_for(self, other: FailureKind) -> bool:
         """True if `other` is the same break of the same clause, in a run that had all that this kind needs."""
         return (self.clause, self.shape) == (other.clause, other.shape) and self.effects <= other.effects
+
+    def accounts_for(self, other: FailureKind) -> bool:
+        """As `may_account_for`, but for runs in which somebody changed the record: those are examined by themselves.
+
+        To keep what is gone is another mistake than to look at no clock. Both break S3 between two clients, and the
+        second needs no fault at all: it would take the first for its own.
+        """
+        return self.may_account_for(other) and (CHANGED in self.effects) == (CHANGED in other.effects)

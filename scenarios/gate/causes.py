@@ -141,15 +141,21 @@ def causes_of(cases: Iterable[Case], examine: Callable[[Case], Examined]) -> lis
 
 
 def _joined(found: Sequence[Cause]) -> list[Cause]:
-    """The causes, without those that another one accounts for: that one was found later, and needs less."""
+    """The causes, without those that another one accounts for: that one was found later, and needs less.
+
+    A failure that nobody had time to shrink may have more faults than it needs, and is given the benefit of that.
+    """
+
+    def has_part(cause: Cause, other: Cause) -> bool:
+        known = cause.kind.accounts_for if other.known.is_shrunk else cause.kind.may_account_for
+        return known(other.kind)
+
     least = [
-        cause
-        for cause in found
-        if not any(other.kind.accounts_for(cause.kind) and other.kind != cause.kind for other in found)
+        cause for cause in found if not any(has_part(other, cause) and other.kind != cause.kind for other in found)
     ]
     cases: list[list[Case]] = [[] for _ in least]
     for cause in found:
-        place = next(place for place, other in enumerate(least) if other.kind.accounts_for(cause.kind))
+        place = next(place for place, other in enumerate(least) if other is cause or has_part(other, cause))
         cases[place] += cause.cases
     return [replace(cause, cases=tuple(own)) for cause, own in zip(least, cases, strict=True) if own]
 

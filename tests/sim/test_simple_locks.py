@@ -62,6 +62,14 @@ def test_one_part_that_is_wrong_is_one_cause(lock, clauses, own_folder):
     assert len(found.groups) == len(clauses)
 
 
+def test_two_mistakes_that_break_one_clause_are_two_causes(own_folder):
+    """The one that needs no fault does not take the other for its own."""
+    _, found = gate(own_folder, "unsound:TwoOfOneKind", "--seeds", "1..3", "-k", "u02 or loss-found or h15")
+    needs = {frozenset(group.faults) & {"delete_object", "corrupt_object"} for group in found.groups}
+    assert {group.clause for group in found.groups} == {"S3"}
+    assert len(needs) == len(found.groups) == 2
+
+
 def test_a_lock_that_renews_only_later_is_held_to_what_strikes_renewals(own_folder):
     """Its renewals were seen when it was asked: where none is struck, the gate is open and not green."""
     code, found = gate(own_folder, "unsound:RenewsOnlyLater", "--seeds", "1..2", "-k", "(h15 or e13) and not demo")

@@ -68,6 +68,13 @@ class DeletesAnyZnode(EphemeralLock):
         return self.session.delete(self.PATH).outcome in (Outcome.APPLIED, Outcome.PRECONDITION_FAILED)
 
 
+class TwoOfOneKind(KeepsWhatIsGone):
+    """Its guard asks no clock (S3), and it keeps what is gone (S3 again): one needs no fault, one a changed record."""
+
+    def holds(self):
+        return self.version is not None
+
+
 class TwoMistakes(PaysNoHeedToTheClock):
     """Its guard asks no clock (S3), and its unlock deletes a successor's record (S6)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from reports.checks.summary import Finding
@@ -26,6 +27,7 @@ def grouped(
     needs: dict[str, tuple[str, ...]],
     broken: dict[str, set[str]] | None = None,
     beside: dict[str, set[str]] | None = None,
+    unshrunk: Collection[str] = (),
 ):
     """needs: by scenario, what its failure needs when it is shrunk. broken: what its run breaks; beside: undemanded."""
     asked: list[str] = []
@@ -38,6 +40,7 @@ def grouped(
             sentence="",
             needs=needs[case.scenario],
             broken=dict.fromkeys((broken or {}).get(case.scenario, {case.finding.clause}), 1),
+            is_shrunk=case.scenario not in unshrunk,
             beside=dict.fromkeys((beside or {}).get(case.scenario, set()), 1),
         )
 
@@ -140,3 +143,18 @@ def test_what_follows_from_a_clause_that_its_scenario_does_not_demand_is_told_wi
     assert [cause.clause for cause in apart] == ["S3", "L4"]
     alone, _ = grouped(cases[1], needs=needs, beside={"b": {"S3"}})
     assert [cause.clause for cause in alone] == ["L4"]
+
+
+def test_a_mistake_that_needs_no_fault_takes_none_for_its_own_that_needs_a_changed_record():
+    """S3 twice: a guard without a clock, and a holder that keeps what is gone. Shrunk to no fault, it is the first."""
+    cases = Case("a", finding("S3", "pause"), 0), Case("b", finding("S3", "delete_object"), 1)
+    found, _ = grouped(*cases, needs={"a": (), "b": ("delete_object",)})
+    assert [(cause.kind.word, cause.scenarios) for cause in found] == [
+        ("S3:two-clients:no-fault", ("a",)),
+        ("S3:two-clients:changed", ("b",)),
+    ]
+    one, asked = grouped(*cases, needs={"a": (), "b": ()})
+    assert [(cause.kind.word, cause.scenarios) for cause in one] == [("S3:two-clients:no-fault", ("a", "b"))]
+    assert asked == ["a", "b"]
+    hasty, _ = grouped(*cases, needs={"a": (), "b": ("delete_object",)}, unshrunk={"b"})
+    assert [cause.scenarios for cause in hasty] == [("a", "b")]
