@@ -60,6 +60,9 @@ figures: $(READY) ## the pictures of docs/delta.md and docs/helix.md, computed a
 docs: $(READY) ## what is generated (JSON schema, table of faults, examples in guides), then the site, in .lockref/site
 	$(BIN)/lockref scenario schema --output scenarios/schema.json
 	$(BIN)/python -m tests.docs.embed
+	$(BIN)/python -m tests.docs.clause_pictures
+	$(BIN)/python -m tests.docs.promise_picture
+	$(BIN)/python -m tests.docs.sessions
 	$(BIN)/python -m docs.site .lockref/site
 
 LOCK := $(BIN)/uv pip compile -q pyproject.toml --extra all --universal --generate-hashes --no-header --no-emit-index-url

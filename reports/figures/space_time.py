@@ -24,6 +24,8 @@ from reports.formats.text import seconds, short
 GUTTER: Final = 88
 RIGHT: Final = 236
 LANE_LEAST, LANE_MOST, LANES_WIDTH = 108, 196, 900
+SMALL_LANE, SMALL_RIGHT = 150, 40
+"""Of a picture on a page of text: the most a lane takes, and the least right of the last one."""
 HEAD: Final = 44
 LABEL: Final = 16
 """Between two labels, one below the other."""
@@ -84,6 +86,7 @@ class _Sheet:
 
     lanes: tuple[str, ...]
     lane_width: int
+    right: int
     prefix: str
     rows: dict[int, int] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
@@ -95,7 +98,7 @@ class _Sheet:
 
     @property
     def width(self) -> int:
-        return GUTTER + len(self.lanes) * self.lane_width + RIGHT
+        return GUTTER + len(self.lanes) * self.lane_width + self.right
 
     def x(self, lane: str) -> int:
         return GUTTER + self.lanes.index(lane) * self.lane_width + self.lane_width // 2
@@ -105,17 +108,22 @@ class _Sheet:
         return self.rows[at_ns]
 
 
-def space_time_svg(diagram: Diagram, *, prefix: str = "st", clause: str = "") -> str:
+def space_time_svg(diagram: Diagram, *, prefix: str = "st", clause: str = "", is_small: bool = False) -> str:
     """The picture as one `<svg>` element; fits a page, light or dark.
 
     prefix: makes ids unique in a page that shows several. clause: what the guilty event breaks, said beside it.
+    is_small: narrow, and without the legend and the texts under the pointer: for a page that says once what the signs
+    mean, and shows the file as an image.
     """
     count = max(1, len(diagram.lanes))
-    sheet = _Sheet(diagram.lanes, max(LANE_LEAST, min(LANE_MOST, LANES_WIDTH // count)), prefix)
+    most = SMALL_LANE if is_small else LANE_MOST
+    sheet = _Sheet(diagram.lanes, max(LANE_LEAST, min(most, LANES_WIDTH // count)), RIGHT, prefix)
     labelled = _labelled(diagram)
+    if is_small:
+        sheet.right = _right_of_labels(sheet, labelled, clause)
     _place(sheet, diagram, labelled)
-    legend = _legend(diagram)
-    height = sheet.bottom + 26 + LABEL * len(legend)
+    legend = [] if is_small else _legend(diagram)
+    height = sheet.bottom + (26 + LABEL * len(legend) if legend else 0)
     _axis(sheet)
     for bar in sorted(diagram.bars, key=lambda bar: _BEHIND.index(bar.kind)):
         _bar(sheet, bar)
@@ -129,11 +137,14 @@ def space_time_svg(diagram: Diagram, *, prefix: str = "st", clause: str = "") ->
             sheet.labels.append(_text(GUTTER + 4, sheet.places[number] + 4, text, "label faulttext"))
     for place, line in enumerate(legend):
         sheet.parts.append(_text(8, sheet.bottom + 26 + LABEL * place, line, "faint"))
+    least = f'style="--least:{round(LEAST_SCALE * sheet.width)}px"'
+    size = f'width="{sheet.width}" height="{height}"' if is_small else least
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="st" viewBox="0 0 {sheet.width} {height}" role="group" '
-        f'style="--least:{round(LEAST_SCALE * sheet.width)}px" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="st" {size} viewBox="0 0 {sheet.width} {height}" role="group" '
         f'aria-label="{attribute(short(description(diagram), 2 * TITLE_MAX))}">'
     )
+    if is_small:
+        sheet.tips.clear()
     ground = f'<rect width="{sheet.width}" height="{height}" style="fill:var(--page,#fff)"/>'
     style = f"<style>{_STYLE}{_reveals(sheet)}</style>"
     return "\n".join(
@@ -150,6 +161,18 @@ def description(diagram: Diagram) -> str:
         f"Space-time diagram of {', '.join(diagram.lanes)} from {seconds(diagram.begin_ns)} to "
         f"{seconds(diagram.end_ns)} with {len(diagram.messages)} requests.{wrong}"
     )
+
+
+def _right_of_labels(sheet: _Sheet, labelled: list[_Labelled], clause: str) -> int:
+    """The room right of the last lane that the labels need; at most that of a large picture."""
+    needed = SMALL_RIGHT
+    for each in labelled:
+        if isinstance(each, tuple) or each.lane not in sheet.lanes:
+            continue
+        length = len(each.label) + (len(f"  ✗ breaks {clause}") + 4 if each.is_guilty and clause else 0)
+        end = sheet.x(each.lane) + 24 + int(CHARACTER * length)
+        needed = max(needed, end - GUTTER - len(sheet.lanes) * sheet.lane_width)
+    return min(needed, RIGHT)
 
 
 _Labelled: TypeAlias = Message | Mark | tuple[int, str]
@@ -206,7 +229,7 @@ def _axis(sheet: _Sheet) -> None:
     for at_ns, y in sorted(sheet.rows.items()):
         if before is not None and at_ns - before[0] >= _STEPS[-1][0]:
             middle = (before[1] + y) // 2
-            sheet.parts.append(_line(GUTTER - 6, middle, sheet.width - RIGHT, middle, "gap"))
+            sheet.parts.append(_line(GUTTER - 6, middle, sheet.width - sheet.right, middle, "gap"))
             sheet.parts.append(_text(GUTTER - 12, middle + 4, f"⋮ {plain_duration(at_ns - before[0])}", "clock"))
             last_y = middle
         if y - last_y >= 13:

@@ -76,7 +76,8 @@ def workplace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], briefly_shrunk: None
 ) -> Path:
     """A folder with what the documents assume: their example, a lock and a scenario of one's own, a stored failure."""
-    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    for folder in ("examples", "explanation/clauses"):
+        shutil.copytree(ROOT / "docs" / folder, tmp_path / "docs" / folder)
     shutil.copy(ROOT / "docs" / "examples" / "lease_lock.py", tmp_path / "my_lock.py")
     (tmp_path / "my_lock.py").write_text(
         (tmp_path / "my_lock.py").read_text().replace("class LeaseLock", "class MyLock")

@@ -9,8 +9,7 @@ from lockref.atomic_files import write_atomically
 from lockref.cli.jobs.console import printable
 from lockref.errors import ConfigError
 from reports.explanation.terminal import explanation_text
-from reports.figures.space_time import space_time_svg
-from reports.html.explanation import write_explanation
+from reports.html.explanation import explanation_picture, write_explanation
 from scenarios.failures.explained import explain as explained
 from scenarios.failures.kept_case import kept_case
 from scenarios.failures.stored_failures import find_failures, is_own
@@ -45,7 +44,7 @@ def explain(
     for line in explanation_text(explanation).split("\n"):
         console.say(line, style="head" if line.startswith("✗") else "bad" if "← breaks" in line else "")
     if svg is not None:
-        write_atomically(svg, space_time_svg(explanation.diagram, clause=explanation.clause) + "\n")
+        write_atomically(svg, explanation_picture(explanation))
         console.say(f"  picture   {printable(str(svg))}")
     if html is not None:
         console.say(f"  page      {printable(str(write_explanation(explanation, html)))}")
