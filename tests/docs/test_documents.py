@@ -20,6 +20,7 @@ from scenarios.backends import BACKENDS
 from scenarios.evaluation.prices import PRICES
 from tests.docs import DOCUMENTS, ROOT, blocks
 from tests.docs.embed import EXAMPLES, GATE_EXAMPLES, fault_table
+from tests.docs.sessions import parts
 
 COMMAND = re.compile(r"^lockref .+")
 PLACES = re.compile(r"\[[^\]]+\]\(([^)#\s]+)\)")
@@ -56,7 +57,7 @@ COMMANDS = _commands()
 PLAIN = [case for case in COMMANDS if not NEEDS_SERVER.match(case[1]) and not NEEDS_SPARK.match(case[1])]
 SERVED = [case for case in COMMANDS if case[1].startswith("lockref bench")]
 EVALUATED = [case for case in COMMANDS if case[1].startswith("lockref evaluate") and NEEDS_SERVER.match(case[1])]
-LASTING = re.compile(r"^lockref bench (e\d|swarm|w16-helping)")
+LASTING = re.compile(r"^lockref bench (e\d|swarm|w16-helping|incident)")
 """What lasts as long as its scenario says; tests/backends/test_faults_on_the_wire.py carries out a shorter plan."""
 PROBED = [case for case in COMMANDS if case[1].startswith("lockref probe") and NEEDS_SERVER.match(case[1])]
 REACHED = [case for case in PROBED if "--stop-node" not in case[1]]
@@ -76,13 +77,16 @@ def workplace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], briefly_shrunk: None
 ) -> Path:
     """A folder with what the documents assume: their example, a lock and a scenario of one's own, a stored failure."""
-    for folder in ("examples", "explanation/clauses"):
+    for folder in ("examples", "explanation/clauses", "explanation/clock-promise"):
         shutil.copytree(ROOT / "docs" / folder, tmp_path / "docs" / folder)
     shutil.copy(ROOT / "docs" / "examples" / "lease_lock.py", tmp_path / "my_lock.py")
     (tmp_path / "my_lock.py").write_text(
         (tmp_path / "my_lock.py").read_text().replace("class LeaseLock", "class MyLock")
     )
     shutil.copy(PRICES, tmp_path / "prices.yaml")
+    for part in parts(ROOT / "docs" / "how-to" / "reproduce-an-incident.md"):
+        if part.name:
+            (tmp_path / part.name).write_text(part.text, encoding="utf-8")
     (tmp_path / "my.yaml").write_text("version: 1\nname: my\n")
     (tmp_path / "pause.yaml").write_text("version: 1\nname: pause\n")
     monkeypatch.chdir(tmp_path)
@@ -120,10 +124,11 @@ def test_a_shown_command_runs(document: str, command: str, workplace: Path, caps
 def test_a_shown_contention_runs(
     document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
 ) -> None:
-    """`bench` commands run against a real server; another's address gives way to that of ours."""
+    """`bench` commands run on a real server; another's address gives way to that of ours. Hudi's lock may break there."""
     arguments = [ministack_uri if argument.startswith("s3://") else argument for argument in _shortened(command)]
     code = run(arguments)
-    assert code in (0, 3), f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
+    expected = (0, 1, 3) if "--provider hudi" in command else (0, 3)
+    assert code in expected, f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
 
 
 @pytest.mark.realbackend
