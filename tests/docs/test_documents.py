@@ -124,7 +124,7 @@ def test_a_shown_command_runs(document: str, command: str, workplace: Path, caps
 def test_a_shown_contention_runs(
     document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
 ) -> None:
-    """`bench` commands run on a real server; another's address gives way to that of ours. Hudi's lock may break there."""
+    """`bench` commands run on a real server, in the place of the one that is named. Hudi's lock may break there."""
     arguments = [ministack_uri if argument.startswith("s3://") else argument for argument in _shortened(command)]
     code = run(arguments)
     expected = (0, 1, 3) if "--provider hudi" in command else (0, 3)
