@@ -35,6 +35,7 @@ MonoNs = NewType("MonoNs", int)
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+"""Nanoseconds of a second."""
 
 IDLE_THREADS_MAX = 32
 """Threads of one ThreadRuntime that may wait for their next job."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
 
-from docs.site.items import Family, Item, families, scenarios, shown_by
+from docs.site.items import DOCS, Family, Item, families, scenarios, shown_by
 from docs.site.markdown import code, escaped, one_line, table
 from reports.checks.spec import CLAUSES
 from scenarios.definition.expectation_words import LEGEND, expectation_words
@@ -25,7 +27,14 @@ def _table(family: Family) -> str:
 
 def _more(item: Item) -> str:
     """The page alone: `docs.site.id_links` leads the link to the row or paragraph, whose anchor it makes."""
-    return f"[{item.page}](../{item.page}.md)" if item.page else ""
+    return f"[{_title(item.page)}](../{item.page}.md)" if item.page else ""
+
+
+@cache
+def _title(page: str) -> str:
+    """The heading of a page, up to its first comma or colon."""
+    first = (DOCS / f"{page}.md").read_text(encoding="utf-8").split("\n", 1)[0]
+    return re.split("[:,]", first.removeprefix("# "))[0]
 
 
 def _scenarios(name: str) -> str:

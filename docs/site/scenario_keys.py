@@ -11,7 +11,9 @@ from functools import cache
 
 from pydantic import TypeAdapter
 
-from docs.site.schema_tables import Forms, section
+from docs.site.described import described
+from docs.site.markdown import code, one_line, table
+from docs.site.schema_tables import Forms, Schema, default_of, section
 from scenarios.definition.fault_forms import FORMS
 from scenarios.definition.schema import scenario_schema
 from scenarios.definition.units import Count, Duration, Probability, Rate, Shift
@@ -34,6 +36,19 @@ def keys() -> str:
     mappings = {name: part for name, part in schema["$defs"].items() if name not in FAULTS}
     parts = [section("## The file", schema, _forms())]
     return "\n".join([*parts, *(section(f"## {name}", part, _forms()) for name, part in mappings.items())])
+
+
+def keys_of_a_file() -> str:
+    """The keys at the top of a file alone, for docs/scenarios.md, which shows them between its own words."""
+    schema = scenario_schema()
+    told = described(schema["description"], schema["properties"]).fields
+    rows = [(code(key), _default(key, schema), one_line(told[key])) for key in schema["properties"]]
+    return table(("key", "default", "meaning"), rows)
+
+
+def _default(key: str, schema: Schema) -> str:
+    name = schema["properties"][key].get("$ref", "").rpartition("/")[2]
+    return f"[{name}](reference/scenario-keys.md#{name.lower()})" if name else default_of(key, schema)
 
 
 def fault_keys() -> str:

@@ -81,6 +81,7 @@ class ObjectStoreClient:
 
 
 OBJECT_STORE: Final[PortKind[ObjectStore]] = PortKind("object_store", ObjectStoreClient)
+"""The kind of an object store: `context.open(OBJECT_STORE, timeout_ns=t)` gives a client of the lock's own store."""
 
 
 class StoreChannel:

@@ -1,4 +1,4 @@
-"""`make docs`: put the example locks and the table of fault kinds into the documents that explain them."""
+"""`make docs`: put the example locks and the tables of keys and faults into the documents that explain them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
+from docs.site.scenario_keys import keys_of_a_file
 from scenarios.definition.fault_forms import written_name
 from sim.faults.fault import Fault, RequestFault
 from sim.faults.plan import FAULT_TYPES
@@ -27,6 +28,7 @@ def main() -> None:
         text = (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8")
         _embed(GATE, f"examples/{name}", f"```yaml\n{text}```\n")
     _embed(SCENARIOS, "fault kinds", fault_table())
+    _embed(SCENARIOS, "keys", keys_of_a_file())
 
 
 def _embed(document: Path, mark: str, text: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.site.scenario_keys import keys_of_a_file
 from lockref.cli.main import run
 from lockref.clouds.tables import require_table
 from lockref.clouds.uri import parse_store_uri
@@ -229,6 +230,11 @@ def test_a_file_of_the_gate_is_shown_as_it_is(name: str) -> None:
 def test_the_table_of_fault_kinds_is_current() -> None:
     """docs/scenarios.md says of each kind what its class says, as `make docs` writes it."""
     assert fault_table() in (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_keys_is_current() -> None:
+    """docs/scenarios.md says of each key what the model says, as `make docs` writes it."""
+    assert keys_of_a_file() in (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
 
 
 def test_the_scenario_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:
