@@ -36,7 +36,6 @@ html_css_files = ["lockref.css"]
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
-suppress_warnings = ["etoc.glob"]  # A folder of pages may be empty.
 # The same sources give the same bytes.
 html_last_updated_fmt = None
 pygments_style = "friendly"
