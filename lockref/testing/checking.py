@@ -23,7 +23,7 @@ from reports.explanation.explanation import Explanation
 from reports.explanation.terminal import WIDTH, event_lines, heading
 from reports.formats.results import Failure, Results
 from reports.formats.text import outgoing, readable
-from scenarios.definition.load import load_scenario
+from scenarios.definition.load import is_own_file, load_scenario
 from scenarios.failures.explained import explain_loaded
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.shrink_budget import ShrinkBudget
@@ -85,7 +85,10 @@ def check_lock(provider: str | type[object], scenario: str, seeds: Sequence[int]
     spec, loaded = spec_of(provider), load_scenario(scenario)
     spec.require_virtual_time()
     chosen = loaded.seeds(None if seeds is None else _checked(seeds), SEEDS)
-    found = explore(spec, _abilities_of(spec), {loaded.name: loaded}, seeds=chosen)
+    own = {loaded.name: scenario} if is_own_file(scenario) else {}
+    found = explore(spec, _abilities_of(spec), {loaded.name: loaded}, own=own, seeds=chosen)
+    if found.is_interrupted:
+        raise KeyboardInterrupt
     (part,) = found.explored
     if part.error is not None:
         raise part.error

@@ -34,8 +34,7 @@ def _parts(result: GateResult) -> Iterator[str]:
     yield from _list("Required", [limit.told for limit in result.required])
     accepted = [group for group in result.groups if group.accepted]
     yield from _list("Accepted", [f"{each.cause}: {readable(each.sentence)} ({each.accepted})" for each in accepted])
-    undecided = [*result.having("inconclusive"), *result.having("could_not_be_run")]
-    yield from _list("Not decided", [f"{each.name}: {each.reason}" for each in undecided])
+    yield from _list("Not decided", [f"{each.name}: {each.reason}" for each in result.undecided])
     yield from _list("Known failures", result.notes)
     cut = [result.cut] if result.cut else []
     yield from _list("Not explored", [*cut, *result.unexplored])

@@ -99,13 +99,16 @@ class Crash(_Part):
     """One step of the lock that raised what is no LockError: its author's to mend. It ends the runs of a scenario.
 
     step: the function of the lock. sentence: what it raised, where, and what lay under the lock's key then.
-    scenarios: all that it ended. replay: the line that shows it again.
+    scenarios: all that it ended. replay: the line that shows it again. file, line: where it raised; "" and None where
+    that is in no file below the folder of the command.
     """
 
     step: str
     sentence: str
     scenarios: tuple[str, ...]
     replay: str = ""
+    file: str = ""
+    line: int | None = None
 
 
 class AbilityFound(_Part):
@@ -166,6 +169,13 @@ class GateResult(_Part):
     def runs(self) -> int:
         """All runs that were judged."""
         return sum(each.runs for each in self.scenarios)
+
+    @property
+    def undecided(self) -> tuple[GatedScenario, ...]:
+        """Scenarios without a verdict on the lock, but for those that a crash ended: `crashes` tells them."""
+        crashed = {name for crash in self.crashes for name in crash.scenarios}
+        open_ones = (*self.having("inconclusive"), *self.having("could_not_be_run"))
+        return tuple(each for each in open_ones if each.name not in crashed)
 
     def count(self, outcome: Outcome) -> int:
         """The number of scenarios that ended so."""

@@ -71,10 +71,11 @@ def screen_lines(result: GateResult) -> list[tuple[str, str]]:
     The causes get the room that the rest leaves; at least one is told.
     """
     before = list(_ability_lines(result.abilities))
+    not_run = [each for each in result.undecided if each.outcome == "could_not_be_run"]
     after = [
         *_open_lines("inconclusive", result.having("inconclusive"), most=_OPEN_MAX),
         *_crash_lines(result.crashes),
-        *_open_lines("could not be run", _not_run(result), most=_NOT_RUN_MAX),
+        *_open_lines("could not be run", not_run, most=_NOT_RUN_MAX),
         *_not_applicable_lines(result.having("not_applicable")),
         *_edge_lines(result),
         *_tail_lines(result),
@@ -167,12 +168,6 @@ def _crash_lines(crashes: Sequence[Crash]) -> Iterator[tuple[str, str]]:
         yield f"    {ended_by(crash)}; {crash.replay}", ""
     if len(crashes) > _CRASHES_MAX:
         yield f"  and {counted(len(crashes) - _CRASHES_MAX, 'more step')} that crashed: see gate.json", ""
-
-
-def _not_run(result: GateResult) -> list[GatedScenario]:
-    """Scenarios that could not be run for another reason than a crash of the lock."""
-    crashed = {name for crash in result.crashes for name in crash.scenarios}
-    return [each for each in result.having("could_not_be_run") if each.name not in crashed]
 
 
 def _not_applicable_lines(scenarios: Sequence[GatedScenario]) -> Iterator[tuple[str, str]]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.formats.gate_result import INCONCLUSIVE, NOT_RUN, GateResult
-from reports.formats.gate_screen import headline, shown_by
+from reports.formats.gate_result import GateResult
+from reports.formats.gate_screen import ended_by, headline, shown_by
 from reports.formats.results import Failure, Results
 from reports.formats.text import outgoing, printable, readable, short
 
 ERRORS_MAX = 10
 DATA_MAX = 4000
-UNDECIDED = (INCONCLUSIVE, NOT_RUN)
 
 
 def annotation_lines(
@@ -71,10 +70,21 @@ def annotation_lines(
 def gate_annotation_lines(result: GateResult) -> list[str]:
     """Lines for a whole gate: at most ten errors, and one notice that counts what these do not tell.
 
-    An error points to the class of the lock; where that is not known, to the scenario, if it is a file of the user's.
+    An error points to the line that crashed, or to the class of the lock; where neither is known, to the scenario, if
+    it is a file of the user's.
     """
     sources = {each.name: each.source for each in result.scenarios}
     errors = [
+        _gate_error(f"crash: {ended_by(crash)}", f"{readable(crash.sentence)} ({crash.replay})", crash.file, crash.line)
+        for crash in result.crashes
+        if crash.file
+    ]
+    told = [
+        (f"crash: {ended_by(crash)}", f"{readable(crash.sentence)} ({crash.replay})", "")
+        for crash in result.crashes
+        if not crash.file
+    ]
+    told += [
         (
             f"{group.clause} violated: {shown_by(group)}",
             f"{readable(group.sentence)}{f' ({group.replay})' if group.replay else ''}",
@@ -82,17 +92,21 @@ def gate_annotation_lines(result: GateResult) -> list[str]:
         )
         for group in result.stopping
     ]
-    errors += [("required", limit.told, "") for limit in result.required if limit.exit_code]
-    undecided = [each for each in result.scenarios if each.outcome in UNDECIDED and each.exit_code]
-    errors += [
+    told += [("required", limit.told, "") for limit in result.required if limit.exit_code]
+    told += [
         (f"{each.name} {each.outcome.replace('_', ' ')}", each.reason or "no reason is known", each.source)
-        for each in undecided
+        for each in result.undecided
+        if each.exit_code
     ]
-    lines = [_gate_error(result, *error) for error in errors[:ERRORS_MAX]]
+    errors += [
+        _gate_error(title, message, result.lock_file or source, result.lock_line if result.lock_file else 1)
+        for title, message, source in told
+    ]
     counts = [(len(errors) - ERRORS_MAX, "more"), (len(result.groups) - len(result.stopping), "accepted")]
-    told = [f"{number} {word}" for number, word in counts if number > 0]
-    if told:
-        lines.append(_notice(f"{headline(result)[0]}; {', '.join(told)}: see gate.json"))
+    left_out = [f"{number} {word}" for number, word in counts if number > 0]
+    lines = errors[:ERRORS_MAX]
+    if left_out:
+        lines.append(_notice(f"{headline(result)[0]}; {', '.join(left_out)}: see gate.json"))
     return lines
 
 
@@ -100,10 +114,8 @@ def _notice(text: str) -> str:
     return f"::notice title=lockref::{_data(text)}"
 
 
-def _gate_error(result: GateResult, title: str, message: str, source: str) -> str:
-    line = result.lock_line if result.lock_file else 1 if source else None
-    place = result.lock_file or source
-    where = f"file={_property(place)},line={line}," if place else ""
+def _gate_error(title: str, message: str, file: str, line: int | None) -> str:
+    where = f"file={_property(file)},line={line}," if file else ""
     return f"::error {where}title={_property(title)}::{_data(short(message, 500))}"
 
 

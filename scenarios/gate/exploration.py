@@ -74,7 +74,7 @@ def explore(
     """Run every scenario that says something about the lock.
 
     abilities: as it was asked. What it shows in any run counts everywhere, so demands are settled at the end.
-    own: the files of scenarios that are the user's own, by name: of these every clause is demanded.
+    own: the files of scenarios that are the user's own, by name: all that these demand has to come about.
     seeds: of each scenario; None for as many as `spending` deals out. is_over: asked between pieces of work; True ends.
     left_ns: the real time that is left, of which all is to be used (`shares`); None to end after what was dealt out.
     on_plan: told, before each round, how many seeds it will run.
@@ -103,7 +103,7 @@ def explore(
                 spec=spec,
                 seeds=wanted[part.scenario.name],
                 keep_runs=keep_runs,
-                not_demanded=frozenset() if part.source else not_demanded_of(part.scenario, spec.stands_on, has),
+                not_demanded=not_demanded_of(part.scenario, spec.stands_on, has),
             )
             for part in chosen
         ]

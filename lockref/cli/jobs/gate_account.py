@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lockref.words import counted
@@ -110,14 +111,26 @@ def crashes_of(explored: Sequence[Explored], provider: str) -> Iterator[Crash]:
             ended.setdefault(part.error.step or "the lock", []).append((part, part.error))
     for step, found in ended.items():
         first, error = found[0]
-        where = f" at {error.place}" if error.place else ""
+        file, line = _below_here(error.place)
+        where = f" at {f'{file}:{line}' if file else error.place}" if error.place else ""
         when = f", when {error.stood}" if error.stood else ""
         yield Crash(
             step=step,
             sentence=f"{step} raised {error.what}{where}{when}",
             scenarios=tuple(part.scenario.name for part, _ in found),
             replay=f"lockref sim {first.reference} --provider {provider}",
+            file=file,
+            line=line,
         )
+
+
+def _below_here(place: str) -> tuple[str, int | None]:
+    """The file of `file:line`, as a path from the folder of the command, and the line; "" and None if not below it."""
+    file, _, line = place.rpartition(":")
+    path = Path(file)
+    if not file or not path.is_absolute() or not path.is_relative_to(Path.cwd()):
+        return "", None
+    return path.relative_to(Path.cwd()).as_posix(), int(line)
 
 
 def unexplored(found_by: Exploration) -> list[str]:

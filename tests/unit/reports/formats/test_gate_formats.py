@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reports.formats.gate_markdown import gate_markdown
-from reports.formats.gate_result import AbilityFound, FailureGroup, GatedScenario, GateResult, Required
+from reports.formats.gate_result import AbilityFound, Crash, FailureGroup, GatedScenario, GateResult, Required
 from reports.formats.github import ERRORS_MAX, gate_annotation_lines
 from reports.formats.junit import gate_junit_xml
 from reports.formats.markdown import BYTES_MAX
@@ -260,3 +260,17 @@ def test_no_text_of_a_lock_is_a_command() -> None:
     lines = gate_annotation_lines(gate(exit_code=1, groups=(group(sentence=f"50%\n::error::x {HOSTILE}"),)))
     assert all("\n" not in line and "\x1b" not in line for line in lines)
     assert "50%25" in lines[0]
+
+
+def test_a_crash_is_annotated_once_at_its_line() -> None:
+    """Two scenarios that it ended are no errors of their own."""
+    ended = tuple(
+        GatedScenario(name=name, outcome="could_not_be_run", reason="raised", exit_code=2) for name in ("a", "b", "c")
+    )
+    crash = Crash(step="Mine.parse", sentence="it raised", scenarios=("a", "b"), replay="again", file="m.py", line=7)
+    lines = gate_annotation_lines(gate(exit_code=2, scenarios=ended, crashes=(crash,)))
+    assert lines[0] == "::error file=m.py,line=7,title=crash%3A it ended 2 scenarios%3A a%2C b::it raised (again)"
+    assert [line.rpartition("title=")[2] for line in lines[1:]] == ["c could not be run::raised"]
+    apart = gate_annotation_lines(gate(exit_code=2, scenarios=ended, crashes=(crash.model_copy(update={"file": ""}),)))
+    assert len(apart) == 2
+    assert "m.py" not in apart[0]
