@@ -167,7 +167,20 @@ def _as_consequence(cause: Cause, found: Sequence[Cause]) -> int | None:
         is_in_run = earlier.clause in broken and earlier.kind.effects <= cause.speaker.kind.effects
         if is_in_run and follows(cause.clause, broken.get(cause.clause), earlier.clause, broken[earlier.clause]):
             return place
+        if _is_same_late_yes(cause, earlier):
+            return place
     return None
+
+
+def _is_same_late_yes(cause: Cause, earlier: Cause) -> bool:
+    """True for a guard that says yes too late, if the earlier cause is two clients that hold by a yes that is too late.
+
+    In a run in which nobody else holds by then, the same yes breaks L4 alone.
+    """
+    if (cause.clause, earlier.clause) != ("L4", "S3") or cause.kind.shape != "told too late":
+        return False
+    shown = {**earlier.known.beside, **earlier.known.broken}
+    return "L4" in shown and earlier.kind.effects <= cause.speaker.kind.effects
 
 
 def also_broken(cause: Cause) -> tuple[str, ...]:

@@ -69,6 +69,13 @@ class KnownFailure:
             return False
         return set(own[-1].split("+")) - {NO_FAULT} <= set(other[-1].split("+"))
 
+    def is_part_of(self, cause: str) -> bool:
+        """True if a cause breaks the same in the same shape, and needs fewer faults than this failure."""
+        own, other = self.cause.split(":"), cause.split(":")
+        if len(own) != len(other) or own[:-1] != other[:-1] or own == other:
+            return False
+        return set(other[-1].split("+")) - {NO_FAULT} <= set(own[-1].split("+"))
+
     def may_be(self, begin: str) -> bool:
         """True if this failure may be meant by a word of which only the first parts are known."""
         return _begins(begin, self.cause) or _begins(self.cause, begin)
@@ -112,16 +119,22 @@ def accept(
             continue
         places = [place for place, each in enumerate(found) if entry.is_about(each, lock)]
         if not places:
-            notes.append(
-                f"{entry} was not found any more: remove the entry"
-                if is_whole
-                else f"{entry} was not found, and not looked for in all scenarios: keep the entry"
-            )
+            notes.append(_missing(entry, found, is_whole=is_whole))
         elif today > entry.expires:
             notes.append(f"{entry} was accepted until {entry.expires} and counts again: {entry.reason}")
         else:
             accepted.update(dict.fromkeys(places, f"accepted until {entry.expires}: {entry.reason}"))
     return Acceptance(accepted=accepted, notes=tuple(notes))
+
+
+def _missing(entry: KnownFailure, found: Iterable[Cause], *, is_whole: bool) -> str:
+    """The note about an entry that no failure matches."""
+    broader = next((each.cause for each in found if entry.is_part_of(each.cause)), "")
+    if broader:
+        return f"{entry} was not found, but {broader}, which needs less: accept that, if you mean it"
+    if is_whole:
+        return f"{entry} was not found any more: remove the entry"
+    return f"{entry} was not found, and not looked for in all scenarios: keep the entry"
 
 
 def load_known(path: Path) -> tuple[KnownFailure, ...]:

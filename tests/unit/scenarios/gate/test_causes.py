@@ -158,3 +158,16 @@ def test_a_mistake_that_needs_no_fault_takes_none_for_its_own_that_needs_a_chang
     assert asked == ["a", "b"]
     hasty, _ = grouped(*cases, needs={"a": (), "b": ("delete_object",)}, unshrunk={"b"})
     assert [cause.scenarios for cause in hasty] == [("a", "b")]
+
+
+def test_a_late_yes_without_a_second_holder_is_told_with_the_one_that_two_clients_show():
+    """L4 of the guard where nobody held beside it. A cause of S3 without a late yes is another mistake."""
+    cases = Case("a", finding("S3", "pause"), 0), Case("b", finding("L4", "pause", kind="told too late"), 1)
+    needs: dict[str, tuple[str, ...]] = {"a": (), "b": ("pause",)}
+    one, _ = grouped(*cases, needs=needs, broken={"a": {"S3", "L4"}})
+    assert [(cause.clause, cause.scenarios) for cause in one] == [("S3", ("a", "b"))]
+    two, _ = grouped(*cases, needs=needs)
+    assert [cause.clause for cause in two] == ["S3", "L4"]
+    other = Case("b", finding("L4", "pause", kind="told without cause"), 1)
+    apart, _ = grouped(cases[0], other, needs=needs, broken={"a": {"S3", "L4"}})
+    assert [cause.clause for cause in apart] == ["S3", "L4"]

@@ -104,6 +104,18 @@ def test_a_vanished_failure_is_told_where_everything_ran(tmp_path: Path) -> None
     )
 
 
+def test_a_failure_that_needs_less_than_the_accepted_one_is_told_beside_it(tmp_path: Path) -> None:
+    """It is not accepted, because it strikes more often; and the entry is not simply gone."""
+    found = accept(
+        known(tmp_path, ENTRY), [Found("S4:stale-token:no-fault")], lock={"hudi"}, today=TODAY, is_whole=True
+    )
+    assert found.accepted == {}
+    assert found.notes == (
+        f"{tmp_path}/known.yaml:3:5: S4:stale-token:stopped was not found, but S4:stale-token:no-fault, which needs "
+        "less: accept that, if you mean it",
+    )
+
+
 def test_an_entry_of_another_lock_is_about_nothing_here(tmp_path: Path) -> None:
     """One file may serve several gates."""
     found = accept(known(tmp_path, ENTRY), [STALE], lock={"my_lock.py:MyLock", "MyLock"}, today=TODAY, is_whole=True)
