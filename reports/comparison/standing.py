@@ -14,7 +14,7 @@ from lockref.stores.probe.fingerprint import Fingerprint
 from lockref.words import counted
 from reports.comparison.carrying import NO, NOT_REACHED, UNKNOWN
 from reports.comparison.comparison import Cell, figures_of
-from reports.comparison.store_runs import FEW, HELD, NOT_LIVE, NOTHING, OPEN, STARVED, VIOLATED, Requests
+from reports.comparison.store_runs import FEW, FEW_HANDOFFS, HELD, NOT_LIVE, NOTHING, OPEN, STARVED, VIOLATED, Requests
 from reports.comparison.subjects import Subject
 
 RATE: Final = "grants per second"
@@ -24,7 +24,7 @@ BILLS: Final = ("cloud", "emulator", "other", "none")
 """The sender of a bill for the requests: the cloud itself; nobody, for an emulator of it; the owner of another server
 of that protocol, whose prices nobody here knows; nobody, for a store of this machine."""
 
-_WORST: Final = (VIOLATED, NOT_LIVE, NOTHING, STARVED, FEW, OPEN, HELD)
+_WORST: Final = (VIOLATED, NOT_LIVE, NOTHING, STARVED, FEW, FEW_HANDOFFS, OPEN, HELD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Standing:
         if self.broke:
             found.append(f"is where this lock broke ({', '.join(self.broke)})")
         if self.carries == UNKNOWN:
-            found.append(f"did not show that it can carry this lock ({self.why})")
+            found.append(f"did not show that it can carry this lock ({self.why}; a longer --probe-for may)")
         if self.ended:
             found.append(f"was not asked to the end ({self.ended})")
         found += self._want_of_service()
@@ -137,7 +137,7 @@ class Standing:
             of = f"{crowd.served:,} of {counted(crowd.contenders, 'client')}"
             if crowd.word == STARVED:
                 found.append(f"served {of}")
-            elif crowd.word in (NOT_LIVE, NOTHING, FEW, OPEN):
+            elif crowd.word != HELD and crowd.word != VIOLATED:
                 why = f": {crowd.reasons[0]}" if crowd.reasons else ""
                 found.append(f"showed too little with {counted(crowd.contenders, 'client')} ({crowd.word}{why})")
         return found

@@ -24,12 +24,17 @@ NOT_LIVE: Final = "not live"
 NOTHING: Final = "nothing granted"
 STARVED: Final = "starved"
 FEW: Final = "too few grants"
+FEW_HANDOFFS: Final = "too few hand-offs"
 OPEN: Final = "inconclusive"
 WORDS: Final = {
     HELD: "held", VIOLATED: "violated", NOT_LIVE: "violated", NOTHING: "inconclusive", STARVED: "inconclusive",
-    FEW: "inconclusive", OPEN: "inconclusive",
+    FEW: "inconclusive", FEW_HANDOFFS: "inconclusive", OPEN: "inconclusive",
 }  # fmt: skip
 """By the word of a run, the badge of the style sheet."""
+
+
+_HANDOFF: Final = "handoff"
+"""The situation that a contention run demands beside grants, in the words of scenarios."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +100,7 @@ def told(results: Results, requests: Requests | None = None) -> dict[str, Any]:
         "safety": results.verdict,
         "broken": list(results.broken),
         "statement": results.statement,
-        "reasons": results.untold_reasons,
+        "reasons": results.reasons,
         "notices": results.notices,
         "limits": limits_in(results),
         "speed": None if speed is None else speed.model_dump(mode="json", exclude={"per_client"}),
@@ -114,8 +119,9 @@ def word_of(results: Results) -> str:
         return NOTHING
     if speed is not None and speed.clients_served < speed.clients:
         return STARVED
-    if any(each.situation == GRANT and each.count < each.least for each in results.reach):
-        return FEW
+    for situation, word in ((GRANT, FEW), (_HANDOFF, FEW_HANDOFFS)):
+        if any(each.situation == situation and each.count < each.least for each in results.reach):
+            return word
     return HELD if results.verdict == "held" else OPEN
 
 

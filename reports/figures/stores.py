@@ -56,6 +56,8 @@ def _against_clients(
     scale = _MS if unit == "ns" else 1.0
 
     def draw_on(axes: Axes) -> None:
+        from matplotlib.ticker import LogLocator
+
         axes.set_xscale("log")
         counts = sorted({crowd.contenders for _, points in shown for crowd, _ in points})
         for place, (one, points) in enumerate(shown):
@@ -79,6 +81,8 @@ def _against_clients(
         axes.set_ylabel(label)
         if unit == "ns":
             log_durations(axes, "y")
+            # Hand-offs often lie within one power of ten, which alone would leave the axis without a label.
+            axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12))
         else:
             axes.set_ylim(bottom=0)
         axes.legend(loc="best", fontsize=8.5, handlelength=1.4)

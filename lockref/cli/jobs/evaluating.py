@@ -145,13 +145,16 @@ class Progress:
     _total: int = 0
     _seen: dict[str, list[int]] = field(default_factory=dict)
     _label: str = ""
+    _began_ns: int = 0
 
     def __post_init__(self) -> None:
         self._total = len(self.planned)
 
     def left_ns(self) -> int:
-        """About how long the steps that are left will take, the present one included."""
-        return sum(self._expected(kind, planned_ns) for kind, planned_ns in self.planned)
+        """About how long the steps that are left will take, with what is left of the present one."""
+        expected = [self._expected(kind, planned_ns) for kind, planned_ns in self.planned]
+        begun_ns = time.monotonic_ns() - self._began_ns if self._began_ns else 0
+        return sum(expected) - min(begun_ns, expected[0] if expected else 0)
 
     def _expected(self, kind: str, planned_ns: int) -> int:
         seen = self._seen.get(kind)
@@ -159,7 +162,7 @@ class Progress:
 
     def begin(self, label: str) -> None:
         """A step begins. label: the store and what it is asked."""
-        self._label = label
+        self._label, self._began_ns = label, time.monotonic_ns()
         self.step("")
 
     def step(self, text: str, /, *, lasting_ns: int = 0) -> None:
@@ -173,13 +176,13 @@ class Progress:
     def _words(self, text: str) -> str:
         left_ns = self.left_ns()
         rest = f"about {left_ns / _MINUTE_NS:.0f} min left" if left_ns >= 2 * _MINUTE_NS else rest_in_words(left_ns)
-        step = f"[{self.done + 1} of {self._total}, {rest}] {self._label}"
+        step = f"[{self.done + 1} of {self._total}, {rest} in all] {self._label}"
         return f"{step}: {text}" if text else step
 
     def end(self, *, took_ns: int, is_skipped: bool) -> None:
         """The present step is over. is_skipped: nothing was done, so that its duration says nothing."""
         kind, _ = self.planned.pop(0)
-        self.done += 1
+        self.done, self._began_ns = self.done + 1, 0
         if not is_skipped:
             self._seen.setdefault(kind, []).append(took_ns)
 

@@ -8,6 +8,7 @@ import pytest
 from lockref.history import SCHEMA
 from reports.comparison.store_runs import (
     FEW,
+    FEW_HANDOFFS,
     HELD,
     NOT_LIVE,
     NOTHING,
@@ -22,13 +23,16 @@ from reports.formats.results import Clause, Reach, Results, Speed
 PRICE = {"read": 0.0004, "write": 0.005, "delete": 0.0, "charges_refused": True}
 
 
-def results(*, verdict: str = "held", served: int = 4, grants: int = 40, least: int = 20, **more: object) -> Results:
+def results(*, verdict: str = "held", served: int = 4, grants: int = 40, handoffs: int = 10, **more: object) -> Results:
     speed = Speed(
         run=0, run_ns=1, answered_ns=1, clients=4, clients_asked=4, clients_served=served, calls=50, grants=grants,
         held_share=1, handoff_share=0, idle_share=0, silent_share=0, longest_wait_ns=1, longest_wait_client="n1",
         longest_drought_ns=1, longest_drought_client="n1",
     )  # fmt: skip
-    reach = [Reach(situation="grant", runs=1, count=grants, is_required=True, least=least)]
+    reach = [
+        Reach(situation="grant", runs=1, count=grants, is_required=True, least=20),
+        Reach(situation="handoff", runs=1, count=handoffs, is_required=True, least=8),
+    ]
     return Results(verdict=verdict, statement="", runs=1, speed=speed, reach=reach, **more)
 
 
@@ -40,6 +44,7 @@ def results(*, verdict: str = "held", served: int = 4, grants: int = 40, least: 
         (results(verdict="inconclusive", served=3), STARVED),
         (results(verdict="inconclusive", grants=0, served=0), NOTHING),
         (results(verdict="inconclusive", grants=19), FEW),
+        (results(verdict="inconclusive", handoffs=3), FEW_HANDOFFS),
         (results(verdict="violated", served=3), VIOLATED),
         (results(liveness="violated", clauses={"L1": Clause(verdict="violated", runs=1, violated=1)}), NOT_LIVE),
         (results(liveness="violated", notices=["threshold violated: wait.p50 < 1s: 2.000 s over 9 samples"]), HELD),
