@@ -11,6 +11,7 @@ An editable install, as `make setup` makes it, leaves everything where it is.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shutil
 import tempfile
@@ -69,6 +70,9 @@ def lay_out(root: Path, target: Path) -> None:
             written.parent.mkdir(parents=True, exist_ok=True)
             if path.suffix == ".py":
                 written.write_bytes(relocated(path.read_bytes()))
+            elif path.suffix == ".json":
+                # Programs read it: the blanks of a schema and of lists of packages are 60 kB.
+                written.write_text(json.dumps(json.loads(path.read_bytes()), separators=(",", ":")), encoding="utf-8")
             else:
                 shutil.copyfile(path, written)
 
