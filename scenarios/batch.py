@@ -21,8 +21,9 @@ from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.schema import Scenario
 from scenarios.executor import executor_for
+from scenarios.worlds.laboratory import Shared
 from scenarios.worlds.processes.cpu_watch import ticking
-from scenarios.worlds.simulated import RunOutcome, Shared, run_simulated
+from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.auditor import real_world_forbidden
 
 CHUNK = 50
