@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.console import printable, seed_progress
@@ -90,11 +90,8 @@ def simulate(
     )
     with _folder(about, resume=resume, console=console) as folder:
         parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
-        abilities = _abilities(console, spec) if take_all else None
-        asked = {} if abilities is None else {name: asked_of(each, abilities.has) for name, each in loaded.items()}
-        misfits = {name: each.not_applicable for name, each in asked.items() if not each.is_run}
-        misfits |= _misfits(loaded, spec)
-        skipped = {loaded[name].name: reason for name, reason in misfits.items() if not is_own_file(name)}
+        question = _question(console, loaded, spec, take_all=take_all)
+        skipped = {loaded[name].name: reason for name, reason in question.misfits.items() if not is_own_file(name)}
         if not take_all:
             _say_skipped(console, skipped, spec)
         accounts = _Accounts(
@@ -104,8 +101,8 @@ def simulate(
             are_several=len(loaded) > 1,
             budget=ShrinkBudget(shrink_for),
             is_verbose=console.verbose,
-            errors=_refused(console, loaded, misfits, spec),
-            abilities=abilities,
+            errors=_refused(console, loaded, question.misfits, spec),
+            abilities=question.abilities,
         )
         campaigns = {
             name: Campaign(
@@ -114,42 +111,86 @@ def simulate(
                 seeds=scenario.seeds(seeds, SEEDS),
                 keep_runs=keep_runs,
                 check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
-                not_demanded=frozenset()
-                if abilities is None
-                else not_demanded_of(scenario, spec.stands_on, abilities.has),
+                not_demanded=question.not_demanded(scenario, spec),
             ).checkpointed(parts[name].path, sources)
             for name, scenario in loaded.items()
-            if name not in misfits
+            if name not in question.misfits
         }
         # One pool for all campaigns, so that the last seeds of one scenario and the first of the next run side by side.
         # Results still come in the order of the scenarios, since a reader compares two outputs line by line.
+        seeds_in_all = sum(len(campaign.seeds) for campaign in campaigns.values())
         running = run_campaigns(
             list(campaigns.values()),
-            processes=processes or default_processes(sum(len(campaign.seeds) for campaign in campaigns.values())),
+            processes=processes or default_processes(seeds_in_all),
             is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
-            on_progress=seed_progress(console, seeds=sum(len(campaign.seeds) for campaign in campaigns.values())),
+            on_progress=seed_progress(console, seeds=seeds_in_all),
         )
         with closing(running) as finished:
-            # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.
-            for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
-                if abilities is not None:
-                    abilities = abilities.seen_later(situation_counts(result), where=campaign.scenario.name)
-                results = accounts.take(campaign, result, source=name, part=parts[name], asked=asked.get(name))
-                # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
-                if results is not None and (result.is_interrupted or interrupts.was_heard()):
-                    folder.describe(verdict=results.verdict)
-                    _say_interrupted(console, folder)
-                    raise KeyboardInterrupt
+            abilities = _account(console, campaigns, finished, accounts, question, folder=folder, parts=parts)
         accounts.say_groups()
         skipped |= accounts.not_applicable
         if abilities is not None:
-            accounts.doubt(abilities, {name: (loaded[name], each) for name, each in asked.items()})
+            accounts.doubt(abilities, {name: (loaded[name], each) for name, each in question.asked.items()})
         if take_all:
             _say_skipped_by_catalogue(console, skipped, spec, is_each_told=show_skipped or console.verbose)
         code = accounts.conclude(folder, skipped)
         # Last of all. Until the account stands whole in the folder, `--resume` may still need the chunks.
         remove_chunks(folder.path)
         return code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """The question that one command puts to a lock.
+
+    asked: by scenario, what is asked of such a lock there; empty unless the whole catalogue is run. misfits: by
+    scenario, why it is not run. abilities: of the lock; None where nobody asked for them.
+    """
+
+    asked: Mapping[str, Asked]
+    misfits: Mapping[str, str]
+    abilities: Abilities | None
+
+    def not_demanded(self, scenario: Scenario, spec: ProviderSpec) -> frozenset[str]:
+        """The situations of a scenario that such a lock need not bring about."""
+        if self.abilities is None:
+            return frozenset()
+        return not_demanded_of(scenario, spec.stands_on, self.abilities.has)
+
+
+def _question(console: Console, loaded: Mapping[str, Scenario], spec: ProviderSpec, *, take_all: bool) -> _Question:
+    abilities = _abilities(console, spec) if take_all else None
+    asked = {} if abilities is None else {name: asked_of(each, abilities.has) for name, each in loaded.items()}
+    misfits = {name: each.not_applicable for name, each in asked.items() if not each.is_run}
+    return _Question(asked=asked, misfits=misfits | _misfits(loaded, spec), abilities=abilities)
+
+
+def _account(
+    console: Console,
+    campaigns: Mapping[str, Campaign],
+    finished: Iterable[CampaignResult],
+    accounts: _Accounts,
+    question: _Question,
+    *,
+    folder: RunFolder,
+    parts: Mapping[str, RunFolder],
+) -> Abilities | None:
+    """Take the campaigns as they finish; the abilities of the lock with all that they have shown.
+
+    Raises KeyboardInterrupt after the account of a campaign that a Ctrl-C cut short.
+    """
+    abilities = question.abilities
+    # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.
+    for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
+        if abilities is not None:
+            abilities = abilities.seen_later(situation_counts(result), where=campaign.scenario.name)
+        results = accounts.take(campaign, result, source=name, part=parts[name], asked=question.asked.get(name))
+        # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
+        if results is not None and (result.is_interrupted or interrupts.was_heard()):
+            folder.describe(verdict=results.verdict)
+            _say_interrupted(console, folder)
+            raise KeyboardInterrupt
+    return abilities
 
 
 class _Accounts:
