@@ -64,7 +64,7 @@ def new_owner(runtime: Runtime) -> str:
     return runtime.token_bytes(8).hex()
 
 
-DELTA = Parts(
+DELTA: Final[Parts[LeaseItem]] = Parts(
     rules=Rules(is_lapsed=is_lapsed),
     owner=new_owner,
     writer=LeaseItemWriter,
@@ -98,7 +98,7 @@ class DeltaLease(LeaseLock[LeaseItem]):
     Errors of `lock` and `try_lock`, beside those of `LeaseLock`: LockNotAcquirable.
     """
 
-    parts: ClassVar[Parts] = DELTA
+    parts: ClassVar[Parts[LeaseItem]] = DELTA
     watch: ClassVar[Callable[[], Watch]] = Watch
     acquisition: ClassVar[type[WatchingAcquisition]] = WatchingAcquisition
     default_lock_key = "table"

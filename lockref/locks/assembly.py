@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic
 
 from lockref.locks.acquisition import Acquisition
 from lockref.locks.cell import Cell
@@ -19,45 +19,45 @@ from lockref.locks.heartbeat import Heartbeat
 from lockref.locks.notices import Audit, LossCallback, Notices
 from lockref.locks.rules import Rules
 from lockref.locks.tenure import Tenure
-from lockref.locks.values import ConditionalStore, LeaseTerms, Tokens, Writer
+from lockref.locks.values import ConditionalStore, LeaseTerms, R, Tokens, Writer
 from lockref.locks.waiting import Shortcut, Waiting
 from lockref.provider import LockListener
 from lockref.runtime import MonoNs, Runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Generic[R]):
     """The rules, and who makes each part: a class, or a function with the arguments of that class."""
 
     rules: Rules = field(default_factory=Rules)
     owner: Callable[[Runtime], str]
-    cell: Callable[..., Cell[Any]] = Cell
-    writer: Callable[..., Writer[Any]]
+    cell: Callable[..., Cell[R]] = Cell
+    writer: Callable[..., Writer[R]]
     gate: Callable[[Runtime, str], Gate] = Gate
-    acquisition: Callable[[LeaseClient[Any], int, MonoNs], Acquisition[Any]] = Acquisition
-    tenure: Callable[..., Tenure[Any]] = Tenure
-    heartbeat: Callable[..., Heartbeat[Any]] = Heartbeat
-    cleanup: Callable[..., Cleanup[Any]] = Cleanup
+    acquisition: Callable[[LeaseClient[R], int, MonoNs], Acquisition[R]] = Acquisition
+    tenure: Callable[..., Tenure[R]] = Tenure
+    heartbeat: Callable[..., Heartbeat[R]] = Heartbeat
+    cleanup: Callable[..., Cleanup[R]] = Cleanup
     waiting: Callable[[int, int, Runtime], Waiting]
-    tokens: Callable[..., Tokens[Any]]
-    shortcut: Callable[[], Shortcut[Any]]
+    tokens: Callable[..., Tokens[R]]
+    shortcut: Callable[[], Shortcut[R]]
 
 
 def assemble(
-    parts: Parts,
+    parts: Parts[R],
     store: ConditionalStore,
     key: str,
     *,
     owner: str,
-    serialize: Callable[[Any], bytes],
-    parse: Callable[..., Any],
+    serialize: Callable[[R], bytes],
+    parse: Callable[..., R],
     terms: LeaseTerms,
     poll_interval_ns: int,
     runtime: Runtime,
     listener: LockListener | None,
     on_loss: LossCallback | None,
     audit: Audit | None = None,
-) -> GatedClient[Any]:
+) -> GatedClient[R]:
     """One client's lease on `key`, of these parts. The arguments are those of the parts."""
     waiting, shortcut = parts.waiting(poll_interval_ns, terms.validity_ns, runtime), parts.shortcut()
     notices = Notices(

@@ -55,7 +55,7 @@ class StorageLock(LeaseLock[LockFile]):
     `LeaseLock` tells its calls and errors.
     """
 
-    parts: ClassVar[Parts] = RFC91
+    parts: ClassVar[Parts[LockFile]] = RFC91
     decode_record = staticmethod(lockfile.decode)
     record_format = "rfc91"
 

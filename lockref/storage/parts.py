@@ -11,13 +11,15 @@ A variant replaces one part, and is loaded by its name like any lock:
 
 from __future__ import annotations
 
+from typing import Final
+
 from lockref.locks.adaptive_waiting import AdaptiveWaiting
 from lockref.locks.assembly import Parts
 from lockref.locks.fence import FenceMark
 from lockref.locks.returning import ReturningAcquisition
 from lockref.locks.shortcut import RememberedVersion
 from lockref.runtime import Runtime
-from lockref.storage.lockfile import owner_id
+from lockref.storage.lockfile import LockFile, owner_id
 from lockref.storage.writer import LockFileWriter
 
 
@@ -26,7 +28,7 @@ def new_owner(runtime: Runtime) -> str:
     return owner_id(runtime.token_bytes(16))
 
 
-RFC91 = Parts(
+RFC91: Final[Parts[LockFile]] = Parts(
     owner=new_owner,
     writer=LockFileWriter,
     acquisition=ReturningAcquisition,
