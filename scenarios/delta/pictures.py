@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lockref.runtime import NS_PER_S
 from scenarios.delta.loading import gets
@@ -58,11 +59,6 @@ def _ran(writers: int, order: Sequence[str], *, gap_ns: int = 0, poll_ns: int = 
         is_think_random=bool(think_ns),
     )
     return simulate(fleet, order, is_closed_loop=bool(think_ns))
-
-
-def pictures() -> list[Picture]:
-    """All of them, in the order of the page."""
-    return [queues(), deadline(), closed_loop(), coalescing(), time_to_load()]
 
 
 def queues() -> Picture:
@@ -164,3 +160,7 @@ def time_to_load() -> Picture:
         "time under the lock, s",
         [Series("0.65 s + 0.05 s × G(v)", [(version, round(0.65 + 0.05 * gets(version), 2)) for version in versions])],
     )
+
+
+PICTURES: Final = (queues, deadline, closed_loop, coalescing, time_to_load)
+"""The functions that make them, in the order of the page."""

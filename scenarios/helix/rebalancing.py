@@ -10,7 +10,7 @@ seeds. Source: section 9 of the domain notes, whose table this computes; Mirrokn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import mean
@@ -154,10 +154,9 @@ class _Cluster:
         return {lock: tuple(sorted(states)) for lock, states in self._replicas.items()}
 
 
-def rows(sizes: Sequence[Size] | None = None, rules: Mapping[str, Rebalancer] = RULES) -> list[Row]:
-    """The whole table. sizes: None for `SIZES`."""
-    chosen = SIZES if sizes is None else sizes
-    return [_row(rule, size, name) for size in chosen for name, rule in rules.items()]
+def rows(sizes: Sequence[Size] = SIZES, rules: Mapping[str, Rebalancer] = RULES) -> Iterator[Row]:
+    """The rows of the table, each as it is counted: `len(sizes) * len(rules)`."""
+    return (_row(rule, size, name) for size in sizes for name, rule in rules.items())
 
 
 def _row(rule: Rebalancer, size: Size, name: str) -> Row:

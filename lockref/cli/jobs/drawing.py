@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from lockref.cli.jobs.progress import Progress
 from reports.figures.delta import line_chart
 from reports.figures.helix import dot_rows
 from reports.html.pictures import DrawnPicture, write_page
-from scenarios.delta.pictures import pictures as delta_pictures
+from scenarios.delta.pictures import PICTURES
 from scenarios.helix.pictures import pictures as helix_pictures
-from scenarios.helix.rebalancing import rows
+from scenarios.helix.rebalancing import RULES, SIZES, rows
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 def draw_delta(console: Console, out: Path) -> int:
     """The pictures of Delta's commits: `delta.html` in `out`, and each as PNG."""
     drawn = []
-    for picture in delta_pictures():
+    progress = Progress(console, "pictures", steps=len(PICTURES))
+    for make in PICTURES:
+        picture = make()
         lines = {series.label: series.points for series in picture.series}
         svg, png = line_chart(lines, across=picture.across, up=picture.up, limit=picture.limit, is_log=picture.is_log)
         drawn.append(DrawnPicture(picture.name, picture.title, picture.caption, svg, png, picture.head, picture.rows))
+        progress.done()
     title = "Delta Lake's commits under one lock per table"
     origin = Markup(
         "Simulated in virtual time by <code>lockref delta figures</code>. <code>lockref delta plan</code> answers for "
@@ -36,8 +40,12 @@ def draw_delta(console: Console, out: Path) -> int:
 
 def draw_helix(console: Console, out: Path) -> int:
     """Draw the cost of each rebalancer when an instance leaves: `helix.html` in `out`, and each picture as PNG."""
-    drawn = []
-    for picture in helix_pictures(rows()):
+    counted, drawn = [], []
+    progress = Progress(console, "rebalancers and sizes", steps=len(SIZES) * len(RULES))
+    for row in rows():
+        counted.append(row)
+        progress.done()
+    for picture in helix_pictures(counted):
         svg, png = dot_rows(picture.rows, marks=picture.marks, across=picture.across)
         drawn.append(DrawnPicture(picture.name, picture.title, picture.caption, svg, png, picture.head, picture.table))
     title = "What a change of instances costs under each rebalancer"

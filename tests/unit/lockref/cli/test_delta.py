@@ -1,4 +1,4 @@
-"""`lockref delta plan`: its document, its advice, and what it says to bad input."""
+"""`lockref delta plan`: its document, its advice, and what it says to bad input. `delta figures` says how far it is."""
 
 from __future__ import annotations
 
@@ -192,3 +192,15 @@ def test_ranks_are_values_that_occurred() -> None:
         99,
         1,
     ]
+
+
+def test_figures_tell_each_picture_that_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They take some seconds, so a reader sees how many are done and what is left."""
+    monkeypatch.setattr("lockref.cli.jobs.progress.COUNTED_NS", 0)
+    monkeypatch.setattr("lockref.cli.jobs.console.Console.progress", lambda _console, text: told.append(text))
+    told: list[str] = []
+    assert run(["delta", "figures", "--out", str(tmp_path)]) == 0
+    assert [text.partition(",")[0] for text in told] == [f"pictures: {done} of 5" for done in range(1, 6)]
+    assert told[-1].endswith("about to end")

@@ -76,7 +76,7 @@ def test_a_rule_that_never_settles_is_named() -> None:
         return {lock: (question.live[next(turn) % len(question.live)],) for lock in question.locks}
 
     with pytest.raises(AssertionError, match="has not settled after 20 runs"):
-        rows([Size(locks=5, instances=3, seeds=1)], {"fickle": fickle})
+        list(rows([Size(locks=5, instances=3, seeds=1)], {"fickle": fickle}))
 
 
 def test_the_page_of_the_figures(
