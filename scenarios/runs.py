@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -37,7 +38,6 @@ from lockref.errors import ConfigError, NothingRecorded
 from lockref.strict_json import NotJson, printable_json, read_object
 from reports.history_files import HISTORIES, history_folders, is_unfinished
 from scenarios import interrupts
-from scenarios.run_removal import remove_run, sweep_removed
 
 HOME = Path(".lockref")
 
@@ -48,6 +48,9 @@ FOREIGN_MAX_S = 86_400
 """A run of another host counts as going on for so long: its processes cannot be asked from here."""
 
 _RUN_NAME = re.compile(r"[0-9]{8}T[0-9]{6}-[a-z][a-z0-9-]*")
+
+_GOING = ".removed-"
+"""The begin of the name of a run folder that is being removed."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -261,6 +264,29 @@ def prune(runs: Path, *, keep: Path, tell: Callable[[str], None] = lambda _text:
     if removed:
         what = f"the run {removed[0]}" if len(removed) == 1 else f"{len(removed)} runs, {removed[-1]} to {removed[0]}"
         tell(f"removed {what}: only the newest {RUNS_MAX} runs and {BYTES_MAX // 10**9} GB stay; copy what you need")
+
+
+def remove_run(folder: Path) -> bool:
+    """Remove one run folder, so that it is there whole at every moment, or not at all.
+
+    A folder of thousands of files does not go at once. So it gets a name that no run has, in one step, and is emptied
+    under that name. Returns False where it was gone already: another command may remove it, too.
+    Errors: OSError where it may not be removed; then the run is still there, whole.
+    """
+    going = folder.with_name(f"{_GOING}{folder.name}-{os.getpid()}")
+    try:
+        folder.rename(going)
+    except FileNotFoundError:
+        return False
+    # What cannot be removed now, the next removal tries again: the run is gone for every reader.
+    shutil.rmtree(going, ignore_errors=True)
+    return True
+
+
+def sweep_removed(runs: Path) -> None:
+    """Remove what interrupted removals left in the folder of runs."""
+    for left in runs.glob(f"{_GOING}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _number_of(path: Path) -> int | None:

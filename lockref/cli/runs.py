@@ -101,13 +101,10 @@ def export_command(ctx: click.Context, run: str, out: Path | None) -> int:
 def prune_command(
     ctx: click.Context, days: int, keep: int, gigabytes: float, with_failures: bool, is_dry: bool, as_json: bool
 ) -> int:
-    """Remove runs that are older, more or larger than the limits; never one that goes on, nor the latest.
-
-    Interrupted, it leaves each run whole or gone.
-    """
+    """Remove runs beyond the limits, never one that goes on or the latest. Interrupted, each is whole or gone."""
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.pruning import prune_runs
-    from scenarios.pruning import DAY_S, Limits
+    from lockref.cli.jobs.surplus import DAY_S, Limits
 
     limits = Limits(age_s=days * DAY_S, runs_max=keep, bytes_max=round(gigabytes * 1e9))
     return prune_runs(Console(ctx.obj, as_json=as_json), limits, with_failures=with_failures, is_dry=is_dry)

@@ -95,6 +95,8 @@ def belief(tell: Teller) -> Cause:
     one, other = tell.who(late), tell.who(fresh)
     nodes = [str(late.get("node")), str(fresh.get("node"))]
     since_ns = begin_of(late, begin_ns)
+    if nodes[0] == nodes[1] and late.get("task") != fresh.get("task"):
+        return _two_tasks(tell, one, other, since_ns=since_ns, begin_ns=begin_ns)
     last_yes_ns = end_ns if is_belated else _until(late, end_ns)
     grant, taken = facts.grant_of(nodes[0], since_ns), facts.grant_of(nodes[1], begin_ns)
     # Who took the lock over may have given it back since, and a third client may have it.
@@ -134,6 +136,21 @@ def belief(tell: Teller) -> Cause:
             tell.took_over(taken) if taken is not None else "",
             f"{yes}{overlap}{why}",
             demand,
+        ),
+    )
+
+
+def _two_tasks(tell: Teller, one: str, other: str, *, since_ns: int, begin_ns: int) -> Cause:
+    """S3 between two tasks of one process: no record tells them apart, and no lease ended."""
+    first = f"{one} said yes from {tell.at(since_ns)} on"
+    second = f"{other}, another task of the same process, said yes from {tell.at(begin_ns)} on, too"
+    return Cause(
+        parts=((0, first), (0, second)),
+        sentences=(
+            first,
+            tell.faults(begin_ns, ()),
+            second,
+            "a correct lock lets one task of a process in at a time, or tells its caller that it is held here already",
         ),
     )
 

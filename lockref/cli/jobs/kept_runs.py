@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lockref.cli.jobs.console import printable
 from lockref.cli.jobs.reporting import report
+from lockref.cli.jobs.surplus import DAY_S, age_of
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.words import counted
 from reports.event_lines import event_lines
@@ -18,7 +19,6 @@ from reports.formats.results import Results, load_results
 from reports.formats.text import short
 from reports.history_files import history_folders, load_history
 from scenarios.failures.stored_failures import FAILURES
-from scenarios.pruning import DAY_S, age_of
 from scenarios.runs import HOME, open_run, recorded_runs, require_recorded, run_json, size_of, status_of
 
 if TYPE_CHECKING:

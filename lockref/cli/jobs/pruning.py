@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.kept_runs import age_in_words, size_in_words
+from lockref.cli.jobs.surplus import Limits, Surplus, carry_out, planned
 from lockref.errors import BackendUnavailable
 from lockref.words import counted
-from scenarios.pruning import Limits, Surplus, carry_out, planned
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.jobs import surplus
 from lockref.cli.jobs.kept_runs import age_in_words
+from lockref.cli.jobs.surplus import DAY_S, Limits, carry_out, planned
 from lockref.cli.main import run
 from reports.formats.results import Failure, Results
-from scenarios import pruning
-from scenarios.pruning import DAY_S, Limits, carry_out, planned
 from scenarios.runs import HOME, RunFolder, myself
 from tests.unit.reports.formats.test_gate_formats import RED
 
@@ -191,8 +191,8 @@ def test_a_run_without_a_time_is_as_old_as_its_file(home: Path) -> None:
     """And one from the future is not older than no time at all."""
     folder = made("old")
     (folder / "run.json").write_text(json.dumps({"status": "finished", "started_utc": "soon"}))
-    assert pruning.age_of(folder, now_s=(folder / "run.json").stat().st_mtime + 7) == pytest.approx(7)
-    assert pruning.age_of(made("new", days=-9), now_s=NOW_S) == 0
+    assert surplus.age_of(folder, now_s=(folder / "run.json").stat().st_mtime + 7) == pytest.approx(7)
+    assert surplus.age_of(made("new", days=-9), now_s=NOW_S) == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -295,3 +296,18 @@ def test_a_third_client_that_has_the_lock_meanwhile_did_not_take_it_over() -> No
     assert "; n2 took over at 11.500 s; n1 woke" in told.sentence
     assert "while n3 did, too" in told.paragraph
     assert [row.node for row in told.events if row.is_guilty] == ["n1"]
+
+
+def test_two_tasks_of_one_process_are_told_apart() -> None:
+    """S3: no lease ended and nobody took over; the second task was let in beside the first."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=60 * S, task="main")
+    history.believes(one, S + 1, 9 * S)
+    second = history.call("n1", Op.ACQUIRE, 2 * S, task="second")
+    history.returns("n1", Op.ACQUIRE, 3 * S, second, Outcome.APPLIED, task="second", owner=one.owner)
+    history.believes(replace(one, task="second", request=second), 3 * S, 5 * S)
+    told = explained(history, "S3")
+    assert told.sentence == (
+        "n1 said yes from 1.000 s on; n1/second, another task of the same process, said yes from 3.000 s on, too"
+    )
+    assert "lease" not in told.paragraph

@@ -1,4 +1,4 @@
-"""Which of the runs that a folder keeps may go, and their removal, when somebody asks for it (`lockref runs prune`).
+"""Runs that a folder keeps beyond the user's limits, and their removal (`lockref runs prune`).
 
 Each command that begins a run removes the oldest ones beyond 100 runs or 1 GB by itself (`scenarios.runs.prune`). Here
 the user sets the limits, an age among them, and may look first. Age is told by the clock: where that was wrong, a run
@@ -18,15 +18,14 @@ from lockref.errors import ConfigError
 from lockref.words import counted
 from reports.formats.gate_result import load_gate
 from reports.formats.results import load_results
-from scenarios.run_removal import remove_run, sweep_removed
-from scenarios.runs import HOME, recorded_runs, run_json, size_of, status_of
+from scenarios.runs import HOME, recorded_runs, remove_run, run_json, size_of, status_of, sweep_removed
 
 DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What may stay: runs no older than `age_s` seconds, the newest `runs_max` of them, within `bytes_max` bytes."""
+    """Limits of what stays: runs no older than `age_s` seconds, the newest `runs_max`, within `bytes_max` bytes."""
 
     age_s: float
     runs_max: int
@@ -45,7 +44,7 @@ class Surplus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What may go. kept: how many runs stay. notices: why something stays that the limits would let go."""
+    """A plan of what goes. kept: how many runs stay. notices: why something stays that the limits would let go."""
 
     runs: tuple[Surplus, ...]
     failures: tuple[Surplus, ...]
@@ -65,7 +64,7 @@ def age_of(folder: Path, *, now_s: float) -> float:
 
 
 def planned(limits: Limits, *, now_s: float, home: Path = HOME, with_failures: bool = False) -> Plan:
-    """What the limits let go, the oldest last.
+    """Plan which runs go, the oldest last.
 
     Never a run that goes on, nor the one that `latest` names. with_failures: also stored failures that are older than
     the limit and that no kept run names. now_s: the wall time, in seconds since 1970.
