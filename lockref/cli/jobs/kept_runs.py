@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import webbrowser
 import zipfile
@@ -58,7 +59,7 @@ def list_runs(console: Console, *, count: int) -> int:
         ended = str(row["verdict"] or row["status"] or "unknown").replace("_", " ")
         style = {"held": "good", "violated": "bad"}.get(str(row["verdict"]), "")
         what = short(str(row["command"]), 90)
-        size, age = size_in_words(int(row["bytes"])), age_in_words(float(row["age_s"]))
+        size, age = size_in_words(int(row["bytes"])), age_in_words(row["age_s"])
         console.say(f"{row['name']:<{width}}  {ended:<14} {size:>8}  {age:>8}  {what}", style=style)
     if len(found) > count:
         console.say(f"and {counted(len(found) - count, 'older run')}: --last {len(found)} lists all", style="dim")
@@ -213,6 +214,6 @@ def age_in_words(age_s: float) -> str:
     """An age for people, in the largest unit that it fills: `40 s`, `12 min`, `3 h`, `4 days`."""
     for seconds, unit in ((DAY_S, "day"), (3600, "h"), (60, "min")):
         if age_s >= seconds:
-            number = int(age_s // seconds)
+            number = math.floor(age_s / seconds)
             return counted(number, unit) if unit == "day" else f"{number} {unit}"
-    return f"{int(age_s)} s"
+    return f"{math.floor(age_s)} s"
