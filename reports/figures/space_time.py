@@ -108,12 +108,14 @@ class _Sheet:
         return self.rows[at_ns]
 
 
-def space_time_svg(diagram: Diagram, *, prefix: str = "st", clause: str = "", is_small: bool = False) -> str:
+def space_time_svg(
+    diagram: Diagram, *, prefix: str = "st", clause: str = "", is_small: bool = False, has_legend: bool = True
+) -> str:
     """The picture as one `<svg>` element; fits a page, light or dark.
 
     prefix: makes ids unique in a page that shows several. clause: what the guilty event breaks, said beside it.
-    is_small: narrow, and without the legend and the texts under the pointer: for a page that says once what the signs
-    mean, and shows the file as an image.
+    is_small: narrow, and without the texts under the pointer: for a file that is shown as an image.
+    has_legend: what the signs mean stands below; a page of several pictures says it once.
     """
     count = max(1, len(diagram.lanes))
     most = SMALL_LANE if is_small else LANE_MOST
@@ -122,7 +124,7 @@ def space_time_svg(diagram: Diagram, *, prefix: str = "st", clause: str = "", is
     if is_small:
         sheet.right = _right_of_labels(sheet, labelled, clause)
     _place(sheet, diagram, labelled)
-    legend = [] if is_small else _legend(diagram)
+    legend = _legend(diagram, min(120, int(sheet.width / CHARACTER))) if has_legend else []
     height = sheet.bottom + (26 + LABEL * len(legend) if legend else 0)
     _axis(sheet)
     for bar in sorted(diagram.bars, key=lambda bar: _BEHIND.index(bar.kind)):
@@ -137,10 +139,9 @@ def space_time_svg(diagram: Diagram, *, prefix: str = "st", clause: str = "", is
             sheet.labels.append(_text(GUTTER + 4, sheet.places[number] + 4, text, "label faulttext"))
     for place, line in enumerate(legend):
         sheet.parts.append(_text(8, sheet.bottom + 26 + LABEL * place, line, "faint"))
-    least = f'style="--least:{round(LEAST_SCALE * sheet.width)}px"'
-    size = f'width="{sheet.width}" height="{height}"' if is_small else least
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="st" {size} viewBox="0 0 {sheet.width} {height}" role="group" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="st" viewBox="0 0 {sheet.width} {height}" role="group" '
+        f'style="--least:{round(LEAST_SCALE * sheet.width)}px" '
         f'aria-label="{attribute(short(description(diagram), 2 * TITLE_MAX))}">'
     )
     if is_small:
@@ -350,15 +351,14 @@ def _defs(prefix: str) -> str:
     )
 
 
-def _legend(diagram: Diagram) -> list[str]:
-    lines = [
+def _legend(diagram: Diagram, characters: int) -> list[str]:
+    said = [
         "Solid: request; dashed: answer; cross: lost on its way; grey: refused. Blue bar: the client believes;",
         "pale bar: the store names the holder; hatched: paused; orange line: a lease ends.",
         "Time goes down, and not to scale: long quiet stretches are short.",
     ]
-    for notice in diagram.notices:
-        lines += textwrap.wrap(f"{notice[:1].upper()}{notice[1:]}.", 120)
-    return lines
+    said += [f"{notice[:1].upper()}{notice[1:]}." for notice in diagram.notices]
+    return [line for each in said for line in textwrap.wrap(each, characters)]
 
 
 def _text(x: int, y: int, text: str, kind: str = "", anchor: str = "") -> str:

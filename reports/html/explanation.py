@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from pathlib import Path
-from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -14,9 +11,8 @@ from lockref.atomic_files import write_atomically
 from reports.explanation.explanation import Explanation
 from reports.figures.space_time import space_time_svg
 from reports.formats.text import seconds, short
+from reports.html.picture_files import picture_file
 from reports.html.render import presentable
-
-_DARK: Final = re.compile(r"@media \(prefers-color-scheme: dark\) \{.*?\}\s*\}", re.DOTALL)
 
 
 def write_explanation(explanation: Explanation, path: Path) -> Path:
@@ -24,21 +20,13 @@ def write_explanation(explanation: Explanation, path: Path) -> Path:
     return write_atomically(path, explanation_page(explanation))
 
 
-def explanation_picture(explanation: Explanation, *, is_small: bool = False) -> str:
-    """The diagram as the text of an SVG file. A file takes no colours from a page, so it has those of our pages itself.
+def explanation_picture(explanation: Explanation, *, has_legend: bool = True) -> str:
+    """The diagram as the text of an SVG file.
 
-    is_small: see `space_time_svg`.
+    has_legend: see `space_time_svg`.
     """
-    svg = space_time_svg(explanation.diagram, clause=explanation.clause, is_small=is_small)
-    return svg.replace("</style>", f"{dark_colours()}\n</style>", 1) + "\n"
-
-
-@cache
-def dark_colours() -> str:
-    """What the styles of our pages say of dark surroundings, as rules for a picture that is a file of its own."""
-    folder = Path(__file__).parent / "templates"
-    texts = [(folder / name).read_text(encoding="utf-8") for name in ("report.css", "explanation.html.j2")]
-    return "\n".join(" ".join(rule.split()) for text in texts for rule in _DARK.findall(text))
+    svg = space_time_svg(explanation.diagram, clause=explanation.clause, is_small=True, has_legend=has_legend)
+    return picture_file(svg)
 
 
 def explanation_page(explanation: Explanation) -> str:

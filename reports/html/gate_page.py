@@ -24,6 +24,7 @@ from reports.formats.gate_result import OUTCOMES, FailureGroup, GatedScenario, G
 from reports.formats.gate_screen import headline
 from reports.formats.results import Failure, Results
 from reports.formats.text import readable, short
+from reports.html.picture_files import picture_file
 from reports.html.render import presentable
 from reports.html.sections import Table, embedded, flattened, headed, kept_line, situations_line
 from reports.html.whole_page import Entry, origin_of
@@ -161,7 +162,7 @@ def write_gate_page(
     for cause in page.causes:
         if cause.picture is not None:
             (out / "figures").mkdir(parents=True, exist_ok=True)
-            write_atomically(out / "figures" / f"{cause.anchor}-space-time.svg", str(cause.picture))
+            write_atomically(out / "figures" / f"{cause.anchor}-space-time.svg", picture_file(str(cause.picture)))
     write_atomically(out / "report.md", gate_markdown(gate))
     return write_atomically(out / "report.html", text)
 

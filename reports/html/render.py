@@ -15,6 +15,7 @@ from lockref.words import counted
 from reports.formats.results import Results
 from reports.formats.text import printable, seconds, short
 from reports.html.markdown import write_markdown
+from reports.html.picture_files import picture_file
 from reports.html.sections import Section, build_section, embedded_results, shown_parts
 from reports.html.whole_page import compose
 
@@ -72,4 +73,4 @@ def _write_figures(sections: Sequence[Section], folder: Path) -> None:
             write_atomically(folder / f"{stem}.png", figure.png)
         for violation in section.violations:
             if violation.picture is not None:
-                write_atomically(folder / f"{violation.picture.anchor}.svg", str(violation.picture.svg))
+                write_atomically(folder / f"{violation.picture.anchor}.svg", picture_file(str(violation.picture.svg)))

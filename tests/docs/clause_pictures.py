@@ -64,7 +64,7 @@ def picture_of(clause: str) -> ClausePicture:
     assert list(broken) == [clause], f"{path.name}: `expect` names the lock and {clause} alone"
     spec = load_provider(lock)
     explanation = _explained(scenario, spec, clause)
-    svg = explanation_picture(explanation, is_small=True)
+    svg = explanation_picture(explanation, has_legend=False)
     return ClausePicture(clause=clause, scenario=path, svg=svg, text=_text(explanation, path, lock))
 
 

@@ -17,7 +17,7 @@ from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from reports.checks import judge
-from reports.html.explanation import dark_colours
+from reports.html.picture_files import picture_file
 from scenarios.definition.load import parse_scenario
 from scenarios.worlds.simulated import run_simulated
 from tests.docs import ROOT
@@ -78,10 +78,9 @@ def promise_svg() -> str:
         "Four runs: a waiter whose clock is ahead by 0, 500, 1,000 or 1,300 ms; only in the last one do both believe"
     )
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="cp" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">',
-        f"<style>{_STYLE}{dark_colours()}</style>",
-        f'<rect width="{_WIDTH}" height="{height}" style="fill:var(--page,#fff)"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="cp" viewBox="0 0 {_WIDTH} {height}" role="img" '
+        f'aria-label="{label}">',
+        f"<style>{_STYLE}</style>",
     ]
     stamp_ns = 10 * NS_PER_S
     for at_ns, name, what in (
@@ -101,7 +100,7 @@ def promise_svg() -> str:
     ]
     for place, row in enumerate(rows()):
         parts += _drawn(row, _TOP + _ROW * place)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return picture_file("\n".join([*parts, "</svg>"]))
 
 
 def _drawn(row: Row, y: int) -> list[str]:
