@@ -100,3 +100,17 @@ def test_foreign_text_is_text() -> None:
 
 def test_an_empty_diagram_is_a_picture_all_the_same() -> None:
     ElementTree.fromstring(space_time_svg(Diagram(lanes=(), begin_ns=0, end_ns=0)))
+
+
+def test_a_small_picture_has_room_for_its_labels() -> None:
+    """Narrower than a large one, without texts under the pointer; the longest label ends within it."""
+    small, large = (space_time_svg(crowded(), clause="S4", is_small=each) for each in (True, False))
+    widths = [int(ElementTree.fromstring(svg).attrib["viewBox"].split()[2]) for svg in (small, large)]
+    assert widths[0] < widths[1]
+    assert 'class="told"' in large
+    assert 'class="told"' not in small
+    assert "Time goes down" not in space_time_svg(crowded(), is_small=True, has_legend=False)
+    namespace = "{http://www.w3.org/2000/svg}"
+    for text in ElementTree.fromstring(small).iter(f"{namespace}text"):
+        if "label" in text.attrib.get("class", "") and text.attrib.get("text-anchor") != "end":
+            assert int(text.attrib["x"]) + 5.5 * len(text.text or "") < widths[0], text.text
