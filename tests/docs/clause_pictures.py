@@ -89,7 +89,7 @@ def _text(explanation: Explanation, path: Path, lock: str) -> str:
     said = description(explanation.diagram).replace("[", "(").replace("]", ")")
     return (
         f"*{CLAUSES[explanation.clause]}*\n\n"
-        f"[![{said}]({place})]({place})\n\n"
+        f"![{said}]({place})\n\n"
         f"{textwrap.fill(explanation.paragraph, 130)}\n\n"
         f"The run: [{path.name}](clauses/{path.name}) with the lock `{lock}`.\n"
     )
