@@ -38,10 +38,16 @@ def _entry(name: str, value: object) -> str:
     if inspect.isclass(value):
         kind = "exception" if issubclass(value, BaseException) else "class"
         members = "" if kind == "exception" else "\n".join(_members(value))
-        return _directive(kind, f"{name}{_signature(value)}", _about(value), members)
+        return _directive(kind, f"{name}{_signature(value)}", _about(value) + _exit_code(value), members)
     if inspect.isfunction(value):
         return _directive("function", f"{name}{_signature(value)}", _about(value))
     return _directive("data", name, _about_constant(name))
+
+
+def _exit_code(value: type) -> str:
+    """How the command line ends with an error of this class; "" for what it does not answer by itself."""
+    code = vars(value).get("exit_code")
+    return f"\n\nExit code of a command: [{code}](../troubleshooting.md)." if code is not None else ""
 
 
 def _directive(kind: str, signature: str, about: str, members: str = "") -> str:

@@ -103,10 +103,10 @@ def section(heading: str, definition: Schema, forms: Forms, *, every_key: bool =
     if missing and every_key:
         raise ExtensionError(f"the docstring of {heading} says nothing of {', '.join(missing)}")
     rows: list[Sequence[str]] = [
-        (code(key), forms.of(value), default_of(key, definition), one_line(about.fields.get(key, "")))
+        (code(key), one_line(about.fields.get(key, "")), forms.of(value), default_of(key, definition))
         for key, value in properties.items()
     ]
-    header = ["key", "value", "default", "meaning"]
+    header = ["key", "meaning", "value", "default"]
     if len(missing) == len(properties):
-        header, rows = header[:3], [row[:3] for row in rows]
+        header, rows = ["key", "value", "default"], [(row[0], *row[2:]) for row in rows]
     return f"{heading}\n\n{prose(about.about)}\n\n{table(header, rows)}"

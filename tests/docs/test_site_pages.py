@@ -45,11 +45,17 @@ def test_an_indented_paragraph_stands_as_it_is() -> None:
 def test_a_docstring_says_what_each_field_means() -> None:
     """`name: sentence`, several names, several lines; a part about no field and a blank line end it."""
     told = described(
-        "A thing.\n\nkind: what it is; as a word. a, b: both\nof them. c: third.\nErrors: none.\n\nIn b: no field.",
-        ["kind", "a", "b", "c", "d"],
+        "A thing.\n\nkind: what it is; as a word. a, b: both\nof them. c: third; d: fourth.\nErrors: none.\n\nIn b: no.",
+        ["kind", "a", "b", "c", "d", "e"],
     )
-    assert told.fields == {"kind": "what it is; as a word.", "a": "both of them.", "b": "both of them.", "c": "third."}
-    assert told.about == "A thing.\n\nErrors: none.\n\nIn b: no field."
+    assert told.fields == {
+        "kind": "what it is; as a word.",
+        "a": "both of them.",
+        "b": "both of them.",
+        "c": "third",
+        "d": "fourth.",
+    }
+    assert told.about == "A thing.\n\nErrors: none.\n\nIn b: no."
 
 
 def _commands(group: click.Group, context: click.Context) -> list[tuple[str, click.Command]]:
@@ -90,7 +96,7 @@ def test_every_key_of_a_scenario_is_in_the_reference() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \|(.*)\|$", keys().split("## Clock")[0], re.MULTILINE))
     assert list(rows) == list(Scenario.model_fields)
     assert all(cell.strip() for row in rows.values() for cell in re.split(r"(?<!\\)\|", row))
-    assert "[duration](../scenarios.md#quantities) | `60s`" in rows["duration"]
+    assert rows["duration"].endswith("| [duration](../scenarios.md#quantities) | `60s` ")
     assert re.findall(r"^### `(\w+)`", fault_keys(), re.MULTILINE) == list(FAULT_TYPES)
     assert list(re.findall(r"^\| `(\w+)` \|", keys_of_a_file(), re.MULTILINE)) == list(Scenario.model_fields)
 
@@ -104,7 +110,7 @@ def test_a_key_without_a_sentence_stops_the_build() -> None:
     forms = Forms(known={}, names={})
     with pytest.raises(ExtensionError, match="the docstring of ## Thing says nothing of b"):
         section("## Thing", definition, forms)
-    assert "| `b` | text | – |  |" in section("## Thing", definition, forms, every_key=False)
+    assert "| `b` |  | text | – |" in section("## Thing", definition, forms, every_key=False)
 
 
 TEXT = {"type": "string"}
@@ -155,6 +161,13 @@ def test_every_public_name_is_in_the_reference() -> None:
             found = re.search(rf"\{{py:\w+\}} {re.escape(package.__name__)}\.{name}\b.*\n(.*)", page)
             assert found, f"{package.__name__}.{name} is missing"
             assert found[1].strip(), f"{package.__name__}.{name} says nothing"
+
+
+def test_an_error_names_its_exit_code() -> None:
+    """Of those that the command line answers with a code of their own."""
+    page = api()
+    entry = page[page.index("{py:exception} lockref.BackendUnavailable") :].split("`````")[0]
+    assert entry.rstrip().endswith("Exit code of a command: [5](../troubleshooting.md).")
 
 
 def test_every_scenario_of_the_catalogue_is_in_the_reference() -> None:
