@@ -44,10 +44,10 @@ def test_an_indented_paragraph_stands_as_it_is() -> None:
 
 def test_a_docstring_says_what_each_field_means() -> None:
     """`name: sentence`, several names, several lines; a part about no field and a blank line end it."""
-    told = described(
-        "A thing.\n\nkind: what it is; as a word. a, b: both\nof them. c: third; d: fourth.\nErrors: none.\n\nIn b: no.",
-        ["kind", "a", "b", "c", "d", "e"],
+    text = (
+        "A thing.\n\nkind: what it is; as a word. a, b: both\nof them. c: third; d: fourth.\nErrors: none.\n\nIn b: no."
     )
+    told = described(text, ["kind", "a", "b", "c", "d", "e"])
     assert told.fields == {
         "kind": "what it is; as a word.",
         "a": "both of them.",
