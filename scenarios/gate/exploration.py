@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from lockref.errors import LockrefError
@@ -17,7 +17,7 @@ from scenarios.definition.mixture import inapplicable
 from scenarios.definition.schema import Scenario
 from scenarios.gate.abilities import Abilities
 from scenarios.gate.demands import Asked, asked_of, not_demanded_of
-from scenarios.gate.observed import never_done, shows_nothing
+from scenarios.gate.observed import with_observed
 from scenarios.gate.shares import SoFar, next_round
 from scenarios.gate.spending import SCOUTS, Scouted, further_seeds
 
@@ -179,14 +179,7 @@ def _excused(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities
     for part in parts:
         if part.result is None or part.source:
             continue
-        summary = part.result.summary
-        demanded = {name: runs for name, runs in summary.verdicts.items() if name not in summary.not_demanded}
-        observed = never_done(part.scenario, abilities.has, summary.reach, runs=summary.runs)
-        part.asked = replace(
-            part.asked,
-            observed={name: why for name, why in observed.items() if name not in part.asked.dropped},
-            not_applicable=part.asked.not_applicable or shows_nothing(abilities.has, demanded),
-        )
+        part.asked = with_observed(part.asked, part.scenario, abilities.has, part.result.summary)
         part.result.ask(part.scenario, spec, without=part.asked.without)
 
 

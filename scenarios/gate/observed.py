@@ -11,14 +11,16 @@ strikes renewals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from lockref.words import counted
 from reports.checks.disturbances import FAULT_SITUATIONS, PAUSE_KINDS
 from reports.checks.situation_names import IDLE
 from reports.checks.spec import NOT_APPLICABLE, SAFETY
+from reports.checks.summary import Summary
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
-from scenarios.gate.demands import LACKS, Ability, lack_of
+from scenarios.gate.demands import LACKS, Ability, Asked, lack_of
 from sim.faults.plan import FAULT_TYPES
 
 _UNHEARD: Final = frozenset({"partition", "freeze_service", "crash_service", "delay", "drip"})
@@ -31,6 +33,18 @@ _LOST_REPLIES: Final = {f"lost_reply_{op}": frozenset({"lose_reply"}) for op in 
 
 Reached = Mapping[str, tuple[int, int]]
 """Situation to the number of runs in which it came about, and how often."""
+
+
+def with_observed(asked: Asked, scenario: Scenario, able: Iterable[Ability], summary: Summary) -> Asked:
+    """The demands on a lock with these abilities, once the runs have shown what it never does. summary: of all runs."""
+    has = frozenset(able)
+    demanded = {name: runs for name, runs in summary.verdicts.items() if name not in summary.not_demanded}
+    found = never_done(scenario, has, summary.reach, runs=summary.runs)
+    return replace(
+        asked,
+        observed={name: why for name, why in found.items() if name not in asked.dropped},
+        not_applicable=asked.not_applicable or (shows_nothing(has, demanded) if summary.runs else ""),
+    )
 
 
 def never_done(scenario: Scenario, able: Iterable[Ability], reached: Reached, *, runs: int) -> dict[str, str]:

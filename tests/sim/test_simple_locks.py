@@ -93,6 +93,16 @@ def test_a_mutex_for_a_heartbeat_is_no_promise_to_several_tasks():
     assert ask(load_provider("hardened")).findings[Ability.TASKS].has
 
 
+def test_a_lock_without_a_lease_is_declared_as_such(own_folder):
+    """Undeclared it is red where a dead holder keeps it, and the screen names the word; declared it is green."""
+    asked = ("marker:SaysNothingOfItself", "--seeds", "1..2", "-k", "b01 or a06")
+    code, found = gate(own_folder, *asked)
+    assert code == 4
+    assert "--declare no-lease" in found.notes[0]
+    code, found = gate(own_folder, *asked, "--declare", "no-lease")
+    assert (code, [note for note in found.notes if "declare" in note]) == (0, [])
+
+
 OWN = """\
 version: 1
 name: mine

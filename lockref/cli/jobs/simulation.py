@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.console import printable, seed_progress
@@ -27,7 +27,7 @@ from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.gate.abilities import ask
 from scenarios.gate.demands import asked_of, not_demanded_of
 from scenarios.gate.exploration import situation_counts
-from scenarios.gate.observed import never_done
+from scenarios.gate.observed import with_observed
 from scenarios.runs import RunFolder, provenance, unfinished_runs
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class _Accounts:
         told = _notices(campaign, result)
         if asked is not None:
             # Asked again with what the runs have shown: `asked` itself says what the abilities alone leave out.
-            asked = replace(asked, observed=self._observed(campaign, result, asked))
+            asked = self._observed(campaign, result, asked)
             result.ask(campaign.scenario, campaign.spec, without=asked.without)
             if asked.note:
                 told.append(f"not asked of this lock: {asked.note}")
@@ -263,13 +263,11 @@ class _Accounts:
             self.results.append(results)
         return results
 
-    def _observed(self, campaign: Campaign, result: CampaignResult, asked: Asked) -> Mapping[str, str]:
-        """The situations that never came about because of what the lock does not do."""
+    def _observed(self, campaign: Campaign, result: CampaignResult, asked: Asked) -> Asked:
+        """The same, without what never came about because of what the lock does not do."""
         if self._abilities is None:
-            return {}
-        summary = result.summary
-        found = never_done(campaign.scenario, self._abilities.has, summary.reach, runs=summary.runs)
-        return {name: why for name, why in found.items() if name not in asked.dropped}
+            return asked
+        return with_observed(asked, campaign.scenario, self._abilities.has, result.summary)
 
     def doubt(self, abilities: Abilities, asked: Mapping[str, tuple[Scenario, Asked]]) -> None:
         """Take back what was said of scenarios that asked too little: the lock showed later what it can do."""
