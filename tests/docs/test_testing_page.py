@@ -9,14 +9,16 @@ import sys
 from pathlib import Path
 
 from tests.docs import ROOT
+from tests.docs.sessions import parts
 
-PAGE = (ROOT / "docs" / "testing-your-application.md").read_text(encoding="utf-8")
-FILES = re.findall(r"^<!-- (\S+) -->\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PARTS = parts(ROOT / "docs" / "testing-your-application.md")
+FILES = [(part.name, part.text) for part in PARTS if part.name]
 
 
 def test_the_page_is_a_project_whose_tests_pass(tmp_path: Path) -> None:
     """Each block with a name is that file; a lock and a scenario of the reader's own stand beside them."""
-    assert len(FILES) == PAGE.count("```") // 2, "every block is a file"
+    assert FILES
+    assert len(FILES) == len(PARTS), "every block is a file"
     for name, text in FILES:
         (tmp_path / name).write_text(text)
     example = (ROOT / "docs" / "examples" / "lease_lock.py").read_text(encoding="utf-8")
