@@ -50,13 +50,19 @@ _LINE_BYTES: Final = 200
 
 
 def event_count(folder: Path) -> int:
-    """The number of events in a folder's history, without reading them; of lines and of an unfinished run, about."""
+    """The number of events in a folder's history, without reading them; of lines and of an unfinished run, about.
+
+    0 where the file cannot be read: its reader says what is wrong. Raises HistoryUnreadable where there is no history.
+    """
     if is_unfinished(folder):
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) // _LINE_BYTES
     files = find_history(folder)
     paths = [files.events] if files.events.is_file() else sorted(files.events.rglob("*.parquet"))
     if files.is_parquet:
-        return sum(pq.read_metadata(path).num_rows for path in paths)
+        try:
+            return sum(pq.read_metadata(path).num_rows for path in paths)
+        except (pa.ArrowException, OSError):
+            return 0
     return sum(path.stat().st_size for path in paths) // _LINE_BYTES
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from lockref.cli.jobs.results import history_results, say_results
 from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of
@@ -32,7 +30,7 @@ def check_history(console: Console, history: Path, *, allowed: Sequence[int]) ->
         history = open_run(str(history)).path
     require_recorded(history)
     parts = history_folders(history) if history.is_dir() else []
-    events = _events(parts or [history])
+    events = [event_count(path) for path in parts or [history]]
     all_results = []
     for number, path in enumerate(parts or [history]):
         which = f"part {number + 1} of {len(parts)}: " if len(parts) > 1 else ""
@@ -44,14 +42,3 @@ def check_history(console: Console, history: Path, *, allowed: Sequence[int]) ->
     if console.as_json:
         console.document(document_of(all_results, digest=joint_digest(all_results), folder=None))
     return code_of(all_results, allowed)
-
-
-def _events(parts: Sequence[Path]) -> list[int]:
-    """The number of events of each part, about; 0 for what the judge will say that it cannot read."""
-    found = []
-    for path in parts:
-        try:
-            found.append(event_count(path))
-        except (pa.ArrowException, OSError):
-            found.append(0)
-    return found
