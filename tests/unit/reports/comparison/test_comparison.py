@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,6 +39,7 @@ from reports.comparison.subjects import (
 )
 from reports.comparison.terminal import difference, heading, notices, told
 from reports.history_files import history_folders, write_history
+from reports.html.comparison import write_comparison
 from tests.histories import TIMING, History
 
 
@@ -141,6 +143,15 @@ def test_a_ratio_to_nothing_is_undefined():
 
 def row_of(subjects: list[Subject], name: str) -> Row:
     return next(row for row in compare(subjects).rows if row.name == name)
+
+
+def test_a_verdict_beside_starved_clients_is_not_green(tmp_path: Path) -> None:
+    """ "Held" stays the word; its colour says that something is open. The other run, which served all, stays green."""
+    starved, served = subject("starved"), subject("served")
+    starved.shares[UNSERVED] = Share(verdict="", broken=3, judged=8)
+    served.shares[UNSERVED] = Share(verdict="", broken=0, judged=8)
+    page = write_comparison(compare([starved, served]), tmp_path).read_text("utf-8")
+    assert re.findall(r'<span class="badge (\w+)">held</span>', page)[:2] == ["inconclusive", "held"]
 
 
 def real_run() -> History:
