@@ -54,7 +54,7 @@ def _type(kind: pa.DataType) -> str:
 def _document(model: type[BaseModel]) -> str:
     schema = model.model_json_schema(mode="serialization")
     forms = Forms(known={}, names={})
-    parts = [section("### The document", schema, forms, every_key=False)]
+    parts = [section("### The document", schema, forms)]
     for name, definition in schema["$defs"].items():
         parts.append(section(f"### {name}", definition, forms, every_key=False))
     return "\n".join(parts)

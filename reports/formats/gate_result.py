@@ -140,6 +140,8 @@ class Required(_Part):
 class GateResult(_Part):
     """The findings of a gate.
 
+    format: this format and its version. provider: the lock. stands_on: the kind of service that it stands on.
+    abilities: what the lock can do. seconds: how long the gate took.
     exit_code: the verdict as docs/results.md numbers it. scenarios: in the order of the catalogue. groups: safety
     first, those that most scenarios show first. unexplored: sentences on what was not explored. cut: why the gate ended
     before all was explored that was planned; "" if it did not. folder: the run folder, as a path.

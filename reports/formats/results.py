@@ -335,11 +335,17 @@ JUDGED_FIELDS: Final = (
 
 
 class Results(_Part):
-    """The whole account.
+    """The whole account. Verdicts and reasons are what `reports.checks.verdicts.decide` says.
 
-    verdict: of the safety clauses. liveness, fairness_claims: of theirs. All
-    three, and the reasons, are what `reports.checks.verdicts.decide` says.
-    statement: the verdict in one sentence, with its bound.
+    format: this format and its version. title: what was run. verdict: of the safety clauses.
+    liveness, fairness_claims: the verdicts of theirs. statement: the verdict in one sentence, with its bound.
+    reasons: why it is inconclusive, if it is. runs: how many were judged. events: how many they recorded.
+    cut_off: runs whose record ended early. clauses: each clause over all runs, by id.
+    reach: the situations, and how often each came about. failures: the distinct failures, those of safety first.
+    latency: quantiles of what was measured. outcomes: how calls and requests ended. fairness: how grants were shared.
+    clients: each client's share. scatters: single samples for pictures. quarantine: records that were set aside.
+    provenance: where it comes from: versions, machine, command line. capabilities: what the store of the run can do.
+    files: the files beside this one. notices: what a reader should know besides.
     is_store_lost: in a real run the store went away and never came back.
     answers: what the store of each real run answered. speed: the figures of
     the one real run; None for virtual time, and for several runs together.
