@@ -25,7 +25,7 @@ GUTTER: Final = 88
 RIGHT: Final = 236
 LANE_LEAST, LANE_MOST, LANES_WIDTH = 108, 196, 900
 SMALL_LANE, SMALL_RIGHT = 150, 40
-"""Of a picture on a page of text: the most a lane takes, and the least right of the last one."""
+"""Limits of a small picture: the most that a lane takes, and the least right of the last one."""
 HEAD: Final = 44
 LABEL: Final = 16
 """Between two labels, one below the other."""

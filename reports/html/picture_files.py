@@ -34,6 +34,6 @@ def picture_file(svg: str) -> str:
 
 @cache
 def dark_colours() -> str:
-    """What the styles of our pages say of dark surroundings, as rules for a picture."""
+    """The rules of our pages for dark surroundings, for a picture."""
     texts = [(_TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "explanation.html.j2")]
     return "\n".join(" ".join(rule.split()) for text in texts for rule in _DARK.findall(text))
