@@ -147,6 +147,8 @@ def test_a_store_carries_what_the_designs_of_the_lock_need() -> None:
     refused = carrying(found, ["cas", "delete"])
     assert (refused.verdict, refused.why, refused.is_unsafe) == (NO, "it breaks C8: two get in", True)
     assert "no store keeps two clients apart" in carrying(found, []).reservations[-1]
+    in_part = carrying(fingerprint("http://a", C2="unsafe"), ["cas"])
+    assert in_part.reservations == (), "C2 is asked of this store: a part of it that the lock does not need is broken"
 
 
 @pytest.mark.parametrize(
