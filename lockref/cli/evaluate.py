@@ -16,21 +16,14 @@ FAULTS = ("e09", "e11", "e12", "e13", "e14", "e15", "e16", "e17")
 @click.argument("stores", nargs=-1, required=True, metavar="URI|NAME...", shell_complete=backend_names)
 @PROVIDER
 @click.option(
-    "--contenders",
-    "crowds",
-    type=Crowds(),
-    default="1,10,100",
-    show_default=True,
+    "--contenders", "crowds", type=Crowds(), default="1,10,100", show_default=True,
     help="Numbers of clients; each gets a run of its own.",
-)
+)  # fmt: skip
 @click.option(
-    "--repeats",
-    type=click.IntRange(1, 100),
-    default=1,
-    show_default=True,
+    "--repeats", type=click.IntRange(1, 100), default=1, show_default=True,
     help="Contention runs of each number of clients, the stores in turn. Six tell a factor of two if runs of one store "
     "vary by up to 20 %.",
-)
+)  # fmt: skip
 @duration_option("--for", "for_ns", default="20s", about="Duration of each contention run.")
 @duration_option("--probe-for", "probe_ns", default="25s", about="Duration of the probe.")
 @ROUNDS
@@ -50,15 +43,9 @@ FAULTS = ("e09", "e11", "e12", "e13", "e14", "e15", "e16", "e17")
 @AS_JSON
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    as_json: bool,
-    stores: tuple[str, ...],
-    faults: tuple[str, ...],
-    no_faults: bool,
-    no_baseline: bool,
-    **asked: Any,
-) -> int:
+    ctx: click.Context, /, as_json: bool, stores: tuple[str, ...], faults: tuple[str, ...], no_faults: bool,
+    no_baseline: bool, **asked: Any,
+) -> int:  # fmt: skip
     """Which of these stores to take for a lock: probe them, contend on them, strike them with faults, write one page.
 
     \b
@@ -75,10 +62,5 @@ def command(
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.evaluation import evaluate
 
-    return evaluate(
-        Console(ctx.obj, as_json=as_json),
-        stores,
-        faults=() if no_faults else faults,
-        has_baseline=not no_baseline,
-        **asked,
-    )
+    shown = () if no_faults else faults
+    return evaluate(Console(ctx.obj, as_json=as_json), stores, faults=shown, has_baseline=not no_baseline, **asked)
