@@ -39,8 +39,8 @@ from scenarios.workloads.resource import (
     ResourceHost,
     resource_services,
 )
-from scenarios.worlds.forking import inherited
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings, close_quietly
+from scenarios.worlds.processes.forking import inherited
 from sim.faults.plan import FaultPlan
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node, Process
@@ -206,7 +206,7 @@ class Laboratory:
         ports: _Ports,
         profile: ClientProfile,
     ) -> None:
-        """Fork the process of `parent` at this instant, in the task that asks; see `scenarios.worlds.forking`."""
+        """Fork the process of `parent` at this instant, in the task that asks; see the module `forking`."""
         world, tenure = self.world, client.tenure
         assert tenure is not None, "a client forks while it holds"
         child = world.fork(parent)
