@@ -138,8 +138,12 @@ class HeartbeatLock:
             if self.store.delete(self.s.key, version).outcome is Outcome.APPLIED:
                 return
             seen = self.store.read(self.s.key)
-            if seen.outcome is Outcome.APPLIED and seen.version != version:
-                return
+            if seen.outcome is Outcome.APPLIED:
+                record = None if seen.body is None else self.decode_record(seen.body)
+                if record is None or record.owner != self.id:
+                    return
+                # A renewal whose answer was lost has landed: that is what is to be given back.
+                version = seen.version
         raise ReleaseFailed("still there")
 
     def close(self):
