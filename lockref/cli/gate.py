@@ -67,8 +67,7 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     \b
     lockref gate --provider ./my_lock.py:MyLock
     lockref gate --provider ./my_lock.py:MyLock -k "pause and not swarm" --fail-fast
-    lockref gate --provider ./my_lock.py:MyLock incident.lock.yaml --only-mine
-    lockref gate --provider ./my_lock.py:MyLock --for 10m --known known-failures.yaml --junit gate.xml
+    lockref gate --provider ./my_lock.py:MyLock my.lock.yaml --for 10m --known known-failures.yaml --junit gate.xml
 
     Under GitHub Actions the summary of the job and its annotations are written without being asked for.
     """

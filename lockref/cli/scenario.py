@@ -83,9 +83,8 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
 
     console = Console(ctx.obj)
     surprised = False
-    chosen = names or [path.stem for path in catalogue()]
-    progress = Progress(console, "scenario test", steps=len(chosen))
-    for name in chosen:
+    progress = Progress(console, "scenario test", steps=len(names) or len(catalogue()))
+    for name in names or [path.stem for path in catalogue()]:
         scenario = load_scenario(name)
         for subject, found in tested(scenario, scenario.seeds(seeds, SEEDS)):
             surprised = surprised or bool(found)
