@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from rich import box
 from rich.table import Table
@@ -116,14 +116,18 @@ def _cost(one: Standing, crowd: Crowd) -> CellText:
         return CellText(text="$0", below="a store of this machine")
     if one.price is None or crowd.cost is None:
         return CellText(text="–", below="" if one.price else "no price is known")
-    return CellText(text=dollars(crowd.cost), below=f"at the list price of {one.price['day']}{_BILLS[one.bill]}")
+    return CellText(text=dollars(crowd.cost), below=f"at the {_list_price(one.price)}{_BILLS[one.bill]}")
+
+
+def _list_price(price: Mapping[str, Any]) -> str:
+    return f"list price of {price['day']}" if price["day"] else "list price, as far as known (no date)"
 
 
 def price_lines(standings: Sequence[Standing]) -> list[str]:
     """The sources of the prices, each once."""
     prices = {one.price["service"]: one.price for one in standings if one.price is not None}
     return [
-        f"{price['service']}: list price of {price['day']}, {price['source']}; for 1,000 requests: "
+        f"{price['service']}: {_list_price(price)}, {price['source']}; for 1,000 requests: "
         f"read ${price['read']:g}, write ${price['write']:g}, delete ${price['delete']:g}; a refused request is "
         f"{'billed' if price['charges_refused'] else 'not billed'}"
         for price in prices.values()

@@ -1,6 +1,7 @@
 """The list prices of requests, read from a file: `prices.yaml` beside this module, or a user's own.
 
-A price is data with its date and its source. Nothing here asks a cloud what it costs today.
+A price is data with its source, and with its date where the source tells one. Nothing here asks a cloud what it
+costs today.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ PRICE_MAX: Final = 1_000.0
 _VERSION: Final = 1
 _TEXTS: Final = ("service", "source")
 _AMOUNTS: Final = ("read", "write", "delete")
-_KEYS: Final = (*_TEXTS, "date", *_AMOUNTS, "charges_refused")
+_NEEDED: Final = (*_TEXTS, *_AMOUNTS, "charges_refused")
+_KEYS: Final = (*_NEEDED, "date")
 _DOCUMENT: Final = "list of prices"
 
 
@@ -30,12 +32,13 @@ _DOCUMENT: Final = "list of prices"
 class Price:
     """The list price of one service's requests.
 
-    service: which offer it is. day: on which the list had it. source: where it stands. read, write, delete: US dollars
-    for 1,000 requests of that kind. charges_refused: a request that failed its condition is billed, too.
+    service: which offer it is. day: on which the source had it; None if the source tells none. source: where it stands.
+    read, write, delete: US dollars for 1,000 requests of that kind. charges_refused: a request that failed its condition
+    is billed, too.
     """
 
     service: str
-    day: date
+    day: date | None
     source: str
     read: float
     write: float
@@ -44,7 +47,7 @@ class Price:
 
     def facts(self) -> dict[str, Any]:
         """For a document."""
-        return {**asdict(self), "day": self.day.isoformat()}
+        return {**asdict(self), "day": None if self.day is None else self.day.isoformat()}
 
 
 def load_prices(path: Path = PRICES) -> Mapping[str, Price]:
@@ -74,7 +77,7 @@ class _Form:
         if not isinstance(entry, dict):
             raise self.refused(path, f"expected a mapping with {', '.join(_KEYS)}")
         self.refuse_strange_keys(path, entry, _KEYS)
-        for key in _KEYS:
+        for key in _NEEDED:
             if key not in entry:
                 raise ConfigError(at((*path, key), "is missing"), location=self._places.of(path, key=False))
         if not isinstance(entry["charges_refused"], bool):
@@ -85,7 +88,7 @@ class _Form:
         amounts = {key: self._amount((*path, key), entry[key]) for key in _AMOUNTS}
         return Price(
             service=texts["service"],
-            day=self._day((*path, "date"), entry["date"]),
+            day=self._day((*path, "date"), entry["date"]) if "date" in entry else None,
             source=texts["source"],
             read=amounts["read"],
             write=amounts["write"],
