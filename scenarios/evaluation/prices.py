@@ -33,8 +33,8 @@ class Price:
     """The list price of one service's requests.
 
     service: which offer it is. day: on which the source had it; None if the source tells none. source: where it stands.
-    read, write, delete: US dollars for 1,000 requests of that kind. charges_refused: a request that failed its condition
-    is billed, too.
+    read, write, delete: US dollars for 1,000 requests of that kind. charges_refused: a request that failed its
+    condition is billed, too.
     """
 
     service: str
