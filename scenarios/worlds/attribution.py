@@ -25,12 +25,13 @@ class LockRaised(ConfigError):
     """The lock under test raised what is no LockError: its author mends it, or answers with a LockError.
 
     what: the error, in words. step: the function of the lock's own code that raised it, or that called what raised it.
-    place: its file and line; both "" where nothing of it was on the way. stood: what lay under the lock's key then.
+    file, line: its place; "" and 0 where nothing of it was on the way. stood: what lay under the lock's key then.
     """
 
     what: str = ""
     step: str = ""
-    place: str = ""
+    file: str = ""
+    line: int = 0
     stood: str = ""
 
 
@@ -49,25 +50,20 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
     """
     is_stranger = _room_of(provider) not in PACKAGES
     return any(
-        is_foreign or (is_stranger and module.startswith(_LOCKS)) for _, _, module, is_foreign in _walk(error, provider)
+        is_foreign or (is_stranger and module.startswith(_LOCKS)) for *_, module, is_foreign in _walk(error, provider)
     )
 
 
-def place_of(error: BaseException, provider: ProviderSpec) -> str:
-    """`file.py:17`, where in the lock's own code it was raised, or called what raised; empty if nowhere in it."""
-    return _own_step(error, provider)[0]
-
-
-def _own_step(error: BaseException, provider: ProviderSpec) -> tuple[str, str]:
-    """The place in the lock's own code, as `place_of`, and the function that stands there."""
+def _own_step(error: BaseException, provider: ProviderSpec) -> tuple[str, int, str]:
+    """The place in the lock's own code that raised, or called what raised: file, line, function; "" and 0 for nowhere."""
     is_ours = _room_of(provider) in PACKAGES
     own_module = _module_of(provider)
     steps = [
-        (place, step)
-        for place, step, module, is_foreign in _walk(error, provider)
+        (file, line, step)
+        for file, line, step, module, is_foreign in _walk(error, provider)
         if is_foreign or (is_ours and module == own_module)
     ]
-    return steps[-1] if steps else ("", "")
+    return steps[-1] if steps else ("", 0, "")
 
 
 def _module_of(provider: ProviderSpec) -> str:
@@ -78,15 +74,15 @@ def _room_of(provider: ProviderSpec) -> str:
     return _module_of(provider).split(".")[0]
 
 
-def _walk(error: BaseException, provider: ProviderSpec) -> Iterator[tuple[str, str, str, bool]]:
-    """Each call on the way to the error, outermost first: place, function, module, and is it the stranger's own?"""
+def _walk(error: BaseException, provider: ProviderSpec) -> Iterator[tuple[str, int, str, str, bool]]:
+    """Each call on the way to the error, outermost first: file, line, function, module; is it the stranger's own?"""
     own = _room_of(provider)
     trace = error.__traceback__
     while trace is not None:
         code, module = trace.tb_frame.f_code, str(trace.tb_frame.f_globals.get("__name__", ""))
         room = module.split(".")[0]
         is_foreign = room not in PACKAGES and (room == own or not _is_library(room, code.co_filename))
-        yield f"{code.co_filename}:{trace.tb_lineno}", code.co_qualname, module, is_foreign
+        yield code.co_filename, trace.tb_lineno, code.co_qualname, module, is_foreign
         trace = trace.tb_next
 
 
@@ -101,12 +97,13 @@ def attributed(error: BaseException, provider: ProviderSpec, where: str, stood: 
     """
     words = " ".join(str(error).split())[:_WORDS_MAX]
     notes = "; ".join([where, *([stood] if stood else []), *getattr(error, "__notes__", ())])
-    place, step = _own_step(error, provider)
-    what = f"{type(error).__name__} at {place}" if place else type(error).__name__
+    file, line, step = _own_step(error, provider)
+    what = f"{type(error).__name__} at {file}:{line}" if file else type(error).__name__
     found = LockRaised(
         f"provider {provider.name!r} raised {what}: {words} ({notes}); a lock answers with LockError and its subclasses"
     )
-    found.what, found.step, found.place, found.stood = f"{type(error).__name__}: {words}", step, place, stood
+    found.what, found.step, found.stood = f"{type(error).__name__}: {words}", step, stood
+    found.file, found.line = file, line
     return found
 
 

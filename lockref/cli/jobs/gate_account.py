@@ -111,8 +111,8 @@ def crashes_of(explored: Sequence[Explored], provider: str) -> Iterator[Crash]:
             ended.setdefault(part.error.step or "the lock", []).append((part, part.error))
     for step, found in ended.items():
         first, error = found[0]
-        file, line = _below_here(error.place)
-        where = f" at {f'{file}:{line}' if file else error.place}" if error.place else ""
+        file = _below_here(error.file)
+        where = f" at {file or error.file}:{error.line}" if error.file else ""
         when = f", when {error.stood}" if error.stood else ""
         yield Crash(
             step=step,
@@ -120,17 +120,14 @@ def crashes_of(explored: Sequence[Explored], provider: str) -> Iterator[Crash]:
             scenarios=tuple(part.scenario.name for part, _ in found),
             replay=f"lockref sim {first.reference} --provider {provider}",
             file=file,
-            line=line,
+            line=error.line if file else None,
         )
 
 
-def _below_here(place: str) -> tuple[str, int | None]:
-    """The file of `file:line`, as a path from the folder of the command, and the line; "" and None if not below it."""
-    file, _, line = place.rpartition(":")
-    path = Path(file)
-    if not file or not path.is_absolute() or not path.is_relative_to(Path.cwd()):
-        return "", None
-    return path.relative_to(Path.cwd()).as_posix(), int(line)
+def _below_here(file: str) -> str:
+    """The file as a path from the folder of the command; "" if it is not below it."""
+    path, here = Path(file), Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_absolute() and path.is_relative_to(here) else ""
 
 
 def unexplored(found_by: Exploration) -> list[str]:
