@@ -55,7 +55,7 @@ def is_providers_fault(error: BaseException, provider: ProviderSpec) -> bool:
 
 
 def _own_step(error: BaseException, provider: ProviderSpec) -> tuple[str, int, str]:
-    """The place in the lock's own code that raised, or called what raised: file, line, function; "" and 0 for nowhere."""
+    """The step in the lock's own code that raised, or called what raised: file, line, function; "" and 0 for none."""
     is_ours = _room_of(provider) in PACKAGES
     own_module = _module_of(provider)
     steps = [
