@@ -7,6 +7,10 @@ COMMANDS = {
     "doctor": ("doctor", "Tell what is installed and what each absence disables."),
     "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
     "gate": ("gate", "Put a lock through the whole catalogue: what it can do, and the causes of what broke."),
+    "envelope": (
+        "envelope",
+        "Measure how long writers may pause, and how far clocks may be apart, before a lock breaks.",
+    ),
     "replay": ("replay", "Re-run a stored failure: FIXED, FAILED or ERROR."),
     "explain": ("explain", "Tell why a stored failure happened: in words, as a table, as a diagram."),
     "bench": ("bench", "Contend with many threads on a real server."),

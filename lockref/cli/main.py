@@ -28,7 +28,7 @@ from scenarios import interrupts
 from scenarios.supervised import supervised
 from scenarios.worlds.processes.import_watch import ends_stuck_import
 
-_WATCHED = ("sim", "gate", "replay", "explain", "bench", "evaluate", "scenario", "cluster", "report")
+_WATCHED = ("sim", "gate", "envelope", "replay", "explain", "bench", "evaluate", "scenario", "cluster", "report")
 """Commands in whose own process a lock under test or a JVM runs, which can end it or hold it up. `wire` starts its
 program apart."""
 

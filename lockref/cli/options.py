@@ -197,6 +197,22 @@ class Declaration(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+class AxisText(click.ParamType[Any]):
+    """`pause=0s..20s`, with or without `/STEP`, or `offset=200ms`: an axis of an envelope."""
+
+    name = "NAME=LOW..HIGH"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from scenarios.envelope.axes import parse_axis
+
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_axis(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class NumberRange(click.ParamType[Any]):
     """`A..B`, both included, or one number. noun: what is counted, in the plural."""
 

@@ -60,14 +60,22 @@ _RC: Any = {
 @contextmanager
 def canvas(*, height: float = SIZE_INCHES[1]) -> Iterator[tuple[Figure, Axes]]:
     """A figure of the house's size with one set of axes, drawn without a display and without global state."""
+    with panels(1, width=SIZE_INCHES[0], height=height) as (figure, (axes,)):
+        yield figure, axes
+
+
+@contextmanager
+def panels(count: int, *, width: float, height: float) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure with `count` sets of axes side by side, all with the same limits. Inches. Otherwise as `canvas`."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_RC):
-        figure = Figure(figsize=(SIZE_INCHES[0], height))
+        figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
-        yield figure, figure.add_subplot()
+        row = figure.subplots(1, count, sharex=True, sharey=True, squeeze=False)[0]
+        yield figure, list(row)
 
 
 def as_images(figure: Figure) -> tuple[str, bytes]:

@@ -33,6 +33,7 @@ SHORTER = (
     (re.compile(r"--via docker"), "--via native"),
     (re.compile(r"^lockref probe\b"), "lockref probe --for 3s --rounds 2"),
     (re.compile(r"^lockref gate\b(?!.*--only-mine)"), "lockref gate -k e01 --seeds 1..2 --jobs 1"),
+    (re.compile(r"^lockref envelope\b"), "lockref envelope --jobs 1 --for 4s"),
     (re.compile(r"^lockref evaluate\b"), "lockref evaluate --for 1s --probe-for 3s --rounds 2"),
 )
 """What a document shows large is run small: it is the form that must be right."""

@@ -201,6 +201,7 @@ ARGUMENTS = (
     ["check"], ["report"], ["compare"], ["compare", WORD], ["replay"], ["explain"], ["sim"],
     ["sim", "e30", "--provider"],
     ["sim", "e30", "--seeds"], ["sim", "e30", f"--{WORD}"], ["gate", "-k"], ["gate", "--require"],
+    ["envelope", "--axis"], ["envelope", "--provider"],
     ["bench", "--backend"], ["bench"], ["wire", "--"],
     ["wire", "-b"], ["probe"], ["evaluate"], ["scenario", "validate"], ["scenario", "test"], ["scenario"],
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["cluster", "run"],
