@@ -136,6 +136,15 @@ def test_the_sentence_of_a_lock_that_breaks_by_clocks_alone(monkeypatch: pytest.
     )
 
 
+def test_the_sentence_of_a_validity_counts_downwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long validity is the mild one; what is promised from 5.0111 s on is told as from 5.02 s, and never from less."""
+    measured = made_up(lambda point: float(point.validity < 5 * S))
+    _, (found,), axes = surveyed(monkeypatch, measured, "validity=2s..20s/2s", "pause=5s")
+    told = answer(found, axes)
+    assert told.headline == "broke from a validity of 4.75 s down"
+    assert told.sentences[-1].startswith("Its promise: the validity is at least 5.02 s.")
+
+
 def test_a_broken_promise_is_told_in_the_place_of_the_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     _, (found,), axes = surveyed(monkeypatch, made_up(lambda point: float(point.pause >= 4 * S)), "pause=0s..8s/4s")
     told = " ".join(answer(found, axes).sentences)
