@@ -137,7 +137,7 @@ def test_the_sentence_of_a_lock_that_breaks_by_clocks_alone(monkeypatch: pytest.
 
 
 def test_the_sentence_of_a_validity_counts_downwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long validity is the mild one; what is promised from 5.0111 s on is told as from 5.02 s, and never from less."""
+    """A long validity is the mild one; what is promised from 5.0111 s on is told as from 5.02 s, no less."""
     measured = made_up(lambda point: float(point.validity < 5 * S))
     _, (found,), axes = surveyed(monkeypatch, measured, "validity=2s..20s/2s", "pause=5s")
     told = answer(found, axes)
