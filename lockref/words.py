@@ -82,5 +82,6 @@ def detail(**fields: object) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 run`, `2,000 runs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """`1 run`, `2,000 runs`, `3 losses`."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -6,7 +6,7 @@ from typing import Final
 
 from lockref.words import counted
 from reports.explanation.explanation import Bar, Diagram, Mark, Message
-from reports.explanation.facts import Exchange, natural
+from reports.explanation.facts import PAUSES, Exchange, natural
 from reports.explanation.scene import Scene
 from reports.explanation.table import RESOURCE, STORE, Step, condition_of, fate_of, steps_of
 from reports.explanation.telling import Teller, plain
@@ -24,7 +24,7 @@ def diagram_of(tell: Teller) -> Diagram:
     """The diagram of the scene around one failure."""
     facts, scene = tell.facts, Scene(tell.facts)
     asked = [each for each in scene.exchanges if each.node in scene.nodes or each.number in scene.guilty_requests]
-    drawn = _worth_drawing(scene, asked) if len(asked) <= FEW else [each for each in asked if scene.is_loud(each)]
+    drawn = _worth_drawing(scene, asked) if len(asked) <= FEW else [each for each in asked if scene.is_notable(each)]
     drawn.sort(key=lambda each: (each.number not in scene.guilty_requests, abs(each.sent_ns - facts.moment_ns)))
     drawn = sorted(drawn[:MESSAGES_MAX], key=lambda each: each.seq)
     numbers = {each.number for each in drawn}
@@ -63,7 +63,7 @@ def _worth_drawing(scene: Scene, asked: list[Exchange]) -> list[Exchange]:
 
     for exchange in asked:
         row = rows.get(exchange.node)
-        if scene.is_loud(exchange):
+        if scene.is_notable(exchange):
             close(exchange.node)
             drawn.append(exchange)
         elif row and (row[0].op, row[0].outcome) == (exchange.op, exchange.outcome):
@@ -165,6 +165,10 @@ def _is_mark(step: Step) -> bool:
     return step.kind in ("fault", "return", "no", "lease", "late") or (step.is_guilty and step.kind == "yes")
 
 
+_BAR_OF_FAULT: Final = {**dict.fromkeys(PAUSES, "pause"), "crash": "down", "partition": "cut"}
+"""By kind of fault, the kind of its bar. Other faults have none."""
+
+
 def _bars(tell: Teller, scene: Scene) -> list[Bar]:
     facts = tell.facts
 
@@ -190,16 +194,8 @@ def _bars(tell: Teller, scene: Scene) -> list[Bar]:
             continue
         if end_ns < scene.begin_ns or strike.node not in facts.nodes:
             continue
-        kind = (
-            "pause"
-            if strike.is_pause
-            else "down"
-            if strike.fault.kind == "crash"
-            else "cut"
-            if strike.fault.kind == "partition"
-            else ""
-        )
-        if kind:
+        kind = _BAR_OF_FAULT.get(strike.fault.kind)
+        if kind is not None:
             bars.append(bar(strike.node, kind, strike.begin_ns, end_ns, plain(strike.fault.happened)))
     for grant in facts.grants:
         end_ns = grant["end_hi_ns"] if grant["end_hi_ns"] is not None else facts.end_ns
@@ -208,10 +204,10 @@ def _bars(tell: Teller, scene: Scene) -> list[Bar]:
     return bars
 
 
-def _folded(tell: Teller, quiet: list[Exchange]) -> list[tuple[int, str]]:
+def _folded(tell: Teller, left_out: list[Exchange]) -> list[tuple[int, str]]:
     """The requests that are not drawn, in words: which client sent how many of which kind; from when on."""
     counts: dict[tuple[str, str], list[Exchange]] = {}
-    for each in quiet:
+    for each in left_out:
         counts.setdefault((each.node, each.op), []).append(each)
     told = []
     for (node, op), those in sorted(counts.items(), key=lambda item: (item[1][0].seq, natural(item[0][0]))):

@@ -7,7 +7,7 @@ from typing import Final
 from lockref.durations import plain_duration
 from lockref.words import counted
 from reports.explanation.facts import Row
-from reports.explanation.telling import Cause, Teller, entries, plain, times
+from reports.explanation.telling import Cause, Teller, entries, plain, times, with_article
 
 _WAITS: Final = {
     "L1": "a correct lock lets waiters take over once the time of a record is over, and clears away what it left",
@@ -99,11 +99,6 @@ def _tries(tell: Teller, node: str, begin_ns: int, end_ns: int) -> str:
     return f"{node} {' and '.join(said)}" if said else f"{node} sent no request in that time"
 
 
-def article(noun: str) -> str:
-    """`a renew`, `an acquire`."""
-    return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
-
-
 def _left_behind(tell: Teller, node: str, written_ns: int, given_up_ns: int) -> str:
     """The write of a client that left its record there, where that write was late or got no answer."""
     for exchange in tell.facts.exchanges.values():
@@ -180,11 +175,10 @@ def long_call(tell: Teller) -> Cause:
     if requests:
         longest = max(requests, key=lambda each: (each.replied_ns or end_ns) - each.sent_ns)
         took = plain_duration((longest.replied_ns or end_ns) - longest.sent_ns)
-        deaf = sum(each.is_unanswered for each in requests)
-        without = f", {deaf} of them without an answer" if deaf else ""
-        waiting = (
-            f"it sent {counted(len(requests), 'request')}{without}; the longest, {article(longest.op)}, took {took}"
-        )
+        unanswered = sum(each.is_unanswered for each in requests)
+        without = f", {unanswered} of them without an answer" if unanswered else ""
+        asked = f"it sent {counted(len(requests), 'request')}{without}"
+        waiting = f"{asked}; the longest, {with_article(longest.op)}, took {took}"
     took = plain_duration(end_ns - begin_ns)
     lasted = "never returned" if str(witness.get("kind")) == "call never returned" else f"took {took}"
     told = f"the {op} that {who} called at {tell.at(begin_ns)} {lasted}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lockref.words import IF_ABSENT
-from reports.explanation.facts import Row, begin_of
+from reports.explanation.facts import Row, Tenure, begin_of
 from reports.explanation.scene import late_belief
 from reports.explanation.telling import Cause, Teller, entries, plain
 from reports.formats.text import short
@@ -156,7 +156,7 @@ def _two_tasks(tell: Teller, one: str, other: str, *, since_ns: int, begin_ns: i
 
 
 def effect(tell: Teller) -> Cause:
-    """S4: the resource accepted a write that came too late, or on nobody's behalf."""
+    """S4: the resource accepted a write of a client that no longer held the lock, or never held it."""
     facts, witness = tell.facts, tell.facts.witness
     shown = entries(witness, "effects")
     guilty = [entry for entry in shown if entry.get("is_guilty")] or shown
@@ -168,23 +168,24 @@ def effect(tell: Teller) -> Cause:
     kind, node, who = str(witness.get("kind")), str(wrong.get("node")), tell.who(wrong)
     at_ns = begin_of(wrong, facts.moment_ns)
     tenure = facts.tenures.get(int(wrong["request"])) if wrong.get("request") is not None else None
-    since_ns = tenure.first_ns if tenure is not None else at_ns
-    grant = facts.grant_of(node, since_ns)
-    since_ns = min(since_ns, grant["begin_hi_ns"]) if grant is not None else since_ns
+    begun_ns = tenure.first_ns if tenure is not None else at_ns
+    grant = facts.grant_of(node, begun_ns)
+    since_ns = min(begun_ns, grant["begin_hi_ns"]) if grant is not None else begun_ns
     successor = facts.successor(grant) if grant is not None else None
     if successor is not None and successor["begin_hi_ns"] > at_ns:
         successor = None
     until_ns = grant["valid_until_true_ns"] if grant is not None else None
     pause = facts.pause_over(node, since_ns, at_ns)
     woke_ns = pause.end_ns if pause is not None and pause.end_ns is not None and pause.end_ns <= at_ns else None
+    yes_ns = _last_guard_yes(tenure, at_ns)
     is_late = kind in ("stale token", "stale grant")
-    begun_ns = tenure.first_ns if tenure is not None else at_ns
-    heard_since_ns = woke_ns if woke_ns is not None else begun_ns
-    yes = [when for when, op in tenure.yes if op == "guard" and when <= at_ns] if tenure is not None else []
-    left_ns = max(yes, default=at_ns)
-    is_deaf = is_late and not facts.looked(node, begin_ns=heard_since_ns, end_ns=left_ns)
+    asked_nothing = is_late and not facts.looked(
+        node,
+        begin_ns=begun_ns if woke_ns is None else woke_ns,
+        end_ns=at_ns if yes_ns is None else yes_ns,
+    )
     wrote = _wrote(tell, wrong, rival, kind)
-    looking = " without looking" if is_deaf else ""
+    looking = " without looking" if asked_nothing else ""
     if is_late and woke_ns is not None:
         brief = f"{who} woke at {tell.at(woke_ns)} and wrote{looking}"
     elif is_late:
@@ -192,11 +193,11 @@ def effect(tell: Teller) -> Cause:
     else:
         brief = wrote
     reasons = []
-    if yes and until_ns is not None and max(yes) > until_ns:
-        reasons.append(f"its guard had just said yes, {tell.length(max(yes) - until_ns)} after its lease was over")
-    elif yes:
-        reasons.append(f"its guard had said yes at {tell.at(max(yes))}")
-    if is_deaf:
+    if yes_ns is not None and until_ns is not None and yes_ns > until_ns:
+        reasons.append(f"its guard had just said yes, {tell.length(yes_ns - until_ns)} after its lease was over")
+    elif yes_ns is not None:
+        reasons.append(f"its guard had said yes at {tell.at(yes_ns)}")
+    if asked_nothing:
         began = "woke" if woke_ns is not None else "was granted the lock"
         reasons.append(f"it had no certain answer of the store since it {began}")
     why = ": " + ", and ".join(reasons) if reasons else ""
@@ -214,6 +215,12 @@ def effect(tell: Teller) -> Cause:
             _EFFECTS.get(kind, GIVE_TOKEN if until_ns is not None else f"{ASK_THE_SERVICE}; {TOKEN_HELPS}"),
         ),
     )
+
+
+def _last_guard_yes(tenure: Tenure | None, at_ns: int) -> int | None:
+    """When the guard of a client last said yes to a write, until `at_ns`; None if it did not."""
+    said = [when for when, op in tenure.yes if op == "guard" and when <= at_ns] if tenure is not None else []
+    return max(said, default=None)
 
 
 _EFFECTS: Final = {
@@ -381,9 +388,9 @@ def _stood(tell: Teller, writes: list[dict[str, Any]], node: str, kind: str) -> 
     if kind in ("own grant denied", "false release"):
         live = [each for each in writes if each.get("node") == node and each.get("state") == "live"]
         grant = tell.facts.grant_of(node, begin_of(live[0])) if live else None
-        since = f" since {tell.at(grant['begin_hi_ns'])}" if grant is not None else ""
-        verb = "came into force" if kind == "own grant denied" else "was in force"
-        said = f"its own grant {verb}{since.replace('since', 'at') if kind == 'own grant denied' else since}"
+        verb, when = ("came into force", "at") if kind == "own grant denied" else ("was in force", "since")
+        begin = f" {when} {tell.at(grant['begin_hi_ns'])}" if grant is not None else ""
+        said = f"its own grant {verb}{begin}"
         return said, said
     if kind == "false denial":
         if last is None:

@@ -11,7 +11,7 @@ from reports.explanation.telling import entries
 LENGTHS: Final = frozenset({"size_ns", "bound_ns", "origin_ns", "off_ns", "promised_ns"})
 """Keys of a witness that end in `_ns` and are lengths, no instants."""
 STRUCK_MAX: Final = 2
-"""Clients that faults struck are drawn, though the witness does not name them, where they are no more than this."""
+"""At most so many clients that faults struck are drawn beside those that the witness names; if more, none of them."""
 _ROWS: Final = ("intervals", "calls", "effects", "writes", "requests", "entries")
 _MARGIN: Final = 0.04
 
@@ -74,7 +74,7 @@ class Scene:
         run_begin = min((row["at_ns"] for row in facts.rows), default=facts.moment_ns)
         told = {name: value for name, value in witness.items() if name not in ("store", "beyond_promise")}
         if facts.finding.clause == "S3":
-            # The one that came second may go on to believe for long, and rightly.
+            # The end of a belief is left out: the client that holds the lock rightly may hold it for long.
             told["intervals"] = [{"at_ns": each.get("at_ns")} for each in entries(witness, "intervals")]
         times = [facts.moment_ns, *_times(told)]
         times = [at_ns for at_ns in times if run_begin <= at_ns <= facts.end_ns] or [facts.moment_ns]
@@ -98,9 +98,9 @@ class Scene:
             if entry.get("is_guilty") and isinstance(entry.get("seq"), int):
                 seqs.add(entry["seq"])
         if clause in ("S2", "S5", "S6") and (writes := entries(witness, "writes")):
-            requests.add(int(writes[-1]["request"]) if writes[-1].get("request") is not None else -1)
+            requests |= _request_numbers(writes[-1])
         if clause == "S1" and (asked := entries(witness, "requests")):
-            requests.add(int(asked[-1]["request"]) if asked[-1].get("request") is not None else -1)
+            requests |= _request_numbers(asked[-1])
         if clause == "S3":
             late, _, came_last = late_belief(self.facts)
             edges = late.get("seq")
@@ -119,17 +119,17 @@ class Scene:
         """True if an instant lies in the window."""
         return self.begin_ns <= at_ns <= self.end_ns
 
-    def is_loud(self, exchange: Exchange) -> bool:
-        """True for a request that a reader must see; renewals that go well, and looks of waiters, are routine."""
+    def is_notable(self, exchange: Exchange) -> bool:
+        """True for a request that a reader must see. Renewals that succeed, and reads of waiters, are routine."""
         if exchange.number in self.guilty_requests or exchange.node not in self.nodes:
             return exchange.number in self.guilty_requests
-        is_deaf = exchange.is_unanswered and not self._is_open_at_end(exchange)
+        has_no_answer = exchange.is_unanswered and not self._is_open_at_end(exchange)
         if not exchange.is_write:
-            return is_deaf
+            return has_no_answer
         if exchange.op == "renew":
-            return is_deaf or exchange.outcome != "applied"
+            return has_no_answer or exchange.outcome != "applied"
         if exchange.op in ("acquire", "write"):
-            return is_deaf or exchange.landed_ns is not None
+            return has_no_answer or exchange.landed_ns is not None
         return True
 
     def _is_open_at_end(self, exchange: Exchange) -> bool:
@@ -137,7 +137,7 @@ class Scene:
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """The requests of the window, those of clients with a part first in doubt, in the order of sending."""
+        """The requests that were sent, or took effect, within the window, in the order of sending."""
         return [
             exchange
             for exchange in self.facts.exchanges.values()
@@ -148,6 +148,12 @@ class Scene:
     def bystanders(self) -> list[str]:
         """Clients without a part in the failure."""
         return sorted((node for node in self.facts.nodes if node not in self.nodes), key=natural)
+
+
+def _request_numbers(entry: Row) -> set[int]:
+    """The number of the request that a row of a witness names; empty where it names none."""
+    number = entry.get("request")
+    return set() if number is None else {int(number)}
 
 
 def _times(value: Any, name: str = "") -> list[int]:

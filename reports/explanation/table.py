@@ -171,14 +171,14 @@ def fate_of(tell: Teller, exchange: Exchange) -> str:
 
 def _request(tell: Teller, scene: Scene, exchange: Exchange) -> Step:
     what = f"{exchange.op}{condition_of(exchange)}: {fate_of(tell, exchange)}" if exchange.is_write else READS
-    is_loud = scene.is_loud(exchange)
+    is_notable = scene.is_notable(exchange)
     return Step(
         kind="request",
         at_ns=exchange.sent_ns,
         seq=exchange.seq,
         node=exchange.node,
-        what=f"{READS}: {fate_of(tell, exchange)}" if is_loud and not exchange.is_write else what,
-        fold="" if is_loud else what,
+        what=f"{READS}: {fate_of(tell, exchange)}" if is_notable and not exchange.is_write else what,
+        fold="" if is_notable else what,
         is_guilty=exchange.number in scene.guilty_requests,
     )
 

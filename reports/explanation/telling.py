@@ -296,6 +296,11 @@ def times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
+def with_article(noun: str) -> str:
+    """`a renew`, `an acquire`."""
+    return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
+
+
 def entries(witness: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """The rows of a witness under one name."""
     found = witness.get(name)

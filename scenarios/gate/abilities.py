@@ -391,7 +391,7 @@ def _losses(spec: ProviderSpec, cut_off: _Answer) -> Finding:
     told = cut_off.watch.losses
     runs = counted(cut_off.summary.runs, "run")
     evidence = (
-        f"told its listener of {counted(told, 'loss').replace('losss', 'losses')} in {runs} without its store"
+        f"told its listener of {counted(told, 'loss')} in {runs} without its store"
         if told
         else f"told its listener of no loss in {runs} without its store"
     )

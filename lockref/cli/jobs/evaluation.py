@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lockref.cli.jobs.evaluating import BASELINE, Asked, Asking, Questions, priced
+from lockref.cli.jobs.evaluation_steps import BASELINE, EvaluatedStore, Evaluation, Questions, priced
 from lockref.cli.jobs.results import begin_run
 from lockref.clouds.uri import parse_store_uri
 from lockref.coordination.session import COORDINATION
@@ -35,6 +35,8 @@ from scenarios.worlds.real import require_feasible
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
+    from scenarios.evaluation.prices import Price
+    from scenarios.runs import RunFolder
 
 FORMAT: Final = "lockref.evaluation/2"
 _SDKS: Final = ("boto3", "google-cloud-storage", "azure-storage-blob")
@@ -85,16 +87,8 @@ def evaluate(
     )  # fmt: skip
     about = _about(stores, provider, questions)
     with begin_run("evaluate", about) as folder:
-        names = _names(stores)
-        evaluated = [
-            priced(Asked(uri=store, name=names[store], folder=folder.part(f"store-{number}")), listed,
-                   stands_on=spec.stands_on)
-            for number, store in enumerate(dict.fromkeys(stores), 1)
-        ]  # fmt: skip
-        for store in evaluated:
-            store.no_faults = "" if scenarios else "not asked"
-            store.no_baseline = "" if baseline else "not asked" if spec.name != BASELINE else "it is the lock itself"
-        is_interrupted = Asking(console, questions).is_interrupted(evaluated)
+        evaluated = _evaluated_stores(stores, folder, listed, questions)
+        is_interrupted = Evaluation(console, questions).run(evaluated)
         parts = [store.facts(crowds=crowds, repeats=repeats) for store in evaluated]
         subjects = recorded_subjects(parts, folder.path)
         standings = [standing_of(part, found, most=max(crowds)) for part, found in zip(parts, subjects, strict=True)]
@@ -118,7 +112,7 @@ def evaluate(
     return code
 
 
-def code_of_advice(standings: Sequence[Standing], advice: Advice, evaluated: Sequence[Asked]) -> int:
+def code_of_advice(standings: Sequence[Standing], advice: Advice, evaluated: Sequence[EvaluatedStore]) -> int:
     """The exit code: 1 where the lock broke anywhere, 0 where a store is advised; else why none is.
 
     5: none was reached. 1 or 3: none can carry the lock, and some would let two clients in, or none would. 4: each
@@ -141,6 +135,30 @@ def code_of_advice(standings: Sequence[Standing], advice: Advice, evaluated: Seq
 
 def _is_not_live(one: Standing) -> bool:
     return NOT_LIVE in [crowd.word for crowd in one.crowds] + [struck.word for struck in one.struck]
+
+
+def _evaluated_stores(
+    stores: Sequence[str], folder: RunFolder, prices: Mapping[str, Price], questions: Questions
+) -> list[EvaluatedStore]:
+    """The stores, each once, before the first question: with name, price, and why it gets no run with faults."""
+    names = _names(stores)
+    without_baseline = "" if questions.baseline else "not asked"
+    if questions.lock.name == BASELINE:
+        without_baseline = "it is the lock itself"
+    return [
+        priced(
+            EvaluatedStore(
+                uri=store,
+                name=names[store],
+                folder=folder.part(f"store-{number}"),
+                no_faults="" if questions.faults else "not asked",
+                no_baseline=without_baseline,
+            ),
+            prices,
+            stands_on=questions.lock.stands_on,
+        )
+        for number, store in enumerate(dict.fromkeys(stores), 1)
+    ]
 
 
 def _names(stores: Sequence[str]) -> dict[str, str]:

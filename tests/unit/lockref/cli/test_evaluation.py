@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from lockref.cli.jobs.console import Console
-from lockref.cli.jobs.evaluating import Asked, Progress, priced
 from lockref.cli.jobs.evaluation import _names, code_of_advice
+from lockref.cli.jobs.evaluation_steps import EvaluatedStore, Progress, priced
 from lockref.runtime import NS_PER_S
 from reports.comparison.advice import Advice
 from reports.comparison.carrying import NO, NOT_REACHED, UNKNOWN
@@ -20,11 +20,11 @@ from tests.unit.reports.comparison.test_advice import crowd, store
 MISSED = (("wait.p50 < 1s", "violated", "2.000 s over 9 samples"),)
 
 
-def asked(*codes: int) -> Asked:
-    return Asked(uri="memory:", name="memory:", folder=SimpleNamespace(), codes=list(codes))
+def asked(*codes: int) -> EvaluatedStore:
+    return EvaluatedStore(uri="memory:", name="memory:", folder=SimpleNamespace(), codes=list(codes))
 
 
-def ended(*stores: tuple[Standing, Asked], take: tuple[str, ...] = ()) -> int:
+def ended(*stores: tuple[Standing, EvaluatedStore], take: tuple[str, ...] = ()) -> int:
     advice = Advice(take=take, serves=(), headline="", reasons=(), notes=())
     return code_of_advice([one for one, _ in stores], advice, [own for _, own in stores])
 
@@ -51,7 +51,7 @@ def ended(*stores: tuple[Standing, Asked], take: tuple[str, ...] = ()) -> int:
     ],
 )
 def test_the_exit_code_is_that_of_the_advice(
-    stores: list[tuple[Standing, Asked]], take: tuple[str, ...], code: int
+    stores: list[tuple[Standing, EvaluatedStore]], take: tuple[str, ...], code: int
 ) -> None:
     """A broken lock first; then whether a store is advised; then why none is."""
     assert ended(*stores, take=take) == code
@@ -83,7 +83,7 @@ def test_stores_are_called_by_name_and_not_by_port() -> None:
 )
 def test_who_sends_a_bill(uri: str, stands_on: str, bill: str, service: str) -> None:
     """A cloud by its list price; an emulator costs nothing; of somebody's own server nobody knows."""
-    own = Asked(uri=uri, name=uri, folder=SimpleNamespace())
+    own = EvaluatedStore(uri=uri, name=uri, folder=SimpleNamespace())
     found = priced(own, load_prices(), stands_on=stands_on)
     assert found.bill == bill
     assert (found.price.service if found.price else "").startswith(service)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from lockref.cli import main
-from lockref.cli.jobs import comparing, evaluating, evaluation, reporting
+from lockref.cli.jobs import comparing, evaluation, evaluation_steps, reporting
 from reports.comparison.carrying import YES, Carrying
 from scenarios import interrupts
 from scenarios.executor import Processes
@@ -28,8 +28,8 @@ def test_an_interrupted_evaluation_says_so(tmp_path, monkeypatch, capsys):
 
     probe = fingerprint("http://a", C2="conforming").document()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(evaluating.Asking, "_probed", lambda *_: (probe, 0, Carrying(verdict=YES)))
-    monkeypatch.setattr(evaluating, "contend_on", interrupted)
+    monkeypatch.setattr(evaluation_steps.Evaluation, "_probed", lambda *_: (probe, 0, Carrying(verdict=YES)))
+    monkeypatch.setattr(evaluation_steps, "contend_on", interrupted)
     told = {}
     monkeypatch.setattr(
         evaluation,

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sim.faults.plan import FaultPlan
 
 BASELINE: Final = "hudi"
-"""The lock that stands beside the one asked about, so that the faults could show something."""
+"""The lock that the faults strike as well. It is known to break. Where it holds, the faults were too weak to tell."""
 
 _HANDOFFS: Final = "handoff"
 _PRICED: Final = {"s3": "s3", "gcs": "gs", "azure": "az", "dynamodb": "dynamodb"}
@@ -59,11 +59,11 @@ _PRICED: Final = {"s3": "s3", "gcs": "gs", "azure": "az", "dynamodb": "dynamodb"
 _MINUTE_NS: Final = 60 * NS_PER_S
 _FAULT_NS: Final = 35 * NS_PER_S
 _AROUND_NS: Final = 8 * NS_PER_S
-"""How long a run with faults takes, and what stands around the time of other steps, as long as nobody has seen one."""
+"""The time of a run with faults, and the time around the other steps. Used until one step of the kind was measured."""
 
 
 @dataclass(slots=True)
-class Asked:
+class EvaluatedStore:
     """One store: what was found, and how it ended.
 
     uri: as the user wrote it. carries: see `Carrying`. codes: exit codes of what ended it. ended: why the store is
@@ -187,33 +187,33 @@ class Progress:
             self._seen.setdefault(kind, []).append(took_ns)
 
 
-class Asking:
-    """Asks every store everything."""
+class Evaluation:
+    """The steps of an evaluation, in their order: the probes, the blocks of contention runs, the faults."""
 
     def __init__(self, console: Console, questions: Questions) -> None:
         self._console = console
-        self._asked = questions
+        self._questions = questions
         self._progress = Progress(console, [])
 
-    def is_interrupted(self, stores: Sequence[Asked]) -> bool:
-        """The probe, the blocks of contention runs, the faults. True if Ctrl-C ended it.
+    def run(self, stores: Sequence[EvaluatedStore]) -> bool:
+        """Take every step at every store, and keep in each store what was found. True if Ctrl-C ended it.
 
         After an error a store is asked nothing more, and what was found until then counts.
         """
-        asked = self._asked
+        questions = self._questions
         struck = [store for store in stores if self._is_struck(store)]
         self._progress = Progress(self._console, self._plan(len(stores), struck))
         try:
             for store in stores:
                 self._ask(store, "probe", self._probe)
-            for repeat in range(1, asked.repeats + 1):
+            for repeat in range(1, questions.repeats + 1):
                 first = (repeat - 1) % len(stores)
-                for crowd in asked.crowds:
+                for crowd in questions.crowds:
                     for store in (*stores[first:], *stores[:first]):
-                        which = f", repeat {repeat} of {asked.repeats}" if asked.repeats > 1 else ""
+                        which = f", repeat {repeat} of {questions.repeats}" if questions.repeats > 1 else ""
                         self._ask(store, f"{counted(crowd, 'client')}{which}", self._contended_by, crowd, repeat)
             for store in struck:
-                for scenario in asked.faults:
+                for scenario in questions.faults:
                     self._ask(store, scenario.name, self._struck_by, scenario)
         except KeyboardInterrupt:
             # What was measured until then is told, on the page, too.
@@ -222,28 +222,28 @@ class Asking:
             return True
         return False
 
-    def _plan(self, stores: int, struck: Sequence[Asked]) -> list[tuple[str, int]]:
+    def _plan(self, stores: int, struck: Sequence[EvaluatedStore]) -> list[tuple[str, int]]:
         """The steps in order, with their kinds and times. struck: the stores whose wire can be struck."""
-        asked = self._asked
-        locks = 1 if asked.baseline is None else 2
+        questions = self._questions
+        locks = 1 if questions.baseline is None else 2
         contention = [
-            (f"{crowd} clients", asked.lasting_ns + _AROUND_NS)
-            for _ in range(asked.repeats) for crowd in asked.crowds for _ in range(stores)
+            (f"{crowd} clients", questions.lasting_ns + _AROUND_NS)
+            for _ in range(questions.repeats) for crowd in questions.crowds for _ in range(stores)
         ]  # fmt: skip
-        faults = [(scenario.name, locks * _FAULT_NS) for _ in struck for scenario in asked.faults]
-        return [*[("probe", asked.probing_ns + _AROUND_NS)] * stores, *contention, *faults]
+        faults = [(scenario.name, locks * _FAULT_NS) for _ in struck for scenario in questions.faults]
+        return [*[("probe", questions.probing_ns + _AROUND_NS)] * stores, *contention, *faults]
 
-    def _is_struck(self, store: Asked) -> bool:
+    def _is_struck(self, store: EvaluatedStore) -> bool:
         """Can the faults strike this store's wire? If not, the reason is kept."""
         if not is_started_here(store.uri):
             try:
-                for scenario in self._asked.faults:
+                for scenario in self._questions.faults:
                     require_reachable(_plan_of(scenario), parse_store_uri(store.uri))
             except CapabilityMissing as error:
                 store.no_faults = str(error)
         return not store.no_faults
 
-    def _ask(self, store: Asked, label: str, question: Callable[..., None], *about: object) -> None:
+    def _ask(self, store: EvaluatedStore, label: str, question: Callable[..., None], *about: object) -> None:
         began_ns = time.monotonic_ns()
         is_skipped = bool(store.ended) or store.carries.verdict in (NO, NOT_REACHED)
         if not is_skipped:
@@ -255,10 +255,10 @@ class Asking:
                 store.codes.append(error.exit_code)
         self._progress.end(took_ns=time.monotonic_ns() - began_ns, is_skipped=is_skipped)
 
-    def _probe(self, store: Asked) -> None:
+    def _probe(self, store: EvaluatedStore) -> None:
         """Raises KeyboardInterrupt if Ctrl-C cut the probe off; its fingerprint is kept."""
         try:
-            _require_kind(store.uri, self._asked.lock)
+            _require_kind(store.uri, self._questions.lock)
             store.probe, code, store.carries = self._probed(store)
         except BackendUnavailable as error:
             store.carries = Carrying(verdict=NOT_REACHED, why=str(error))
@@ -278,36 +278,36 @@ class Asking:
         self._say(f"{store.name} can carry the lock: {store.carries.verdict}"
                   f"{f' ({store.carries.why})' if store.carries.why else ''}")  # fmt: skip
 
-    def _probed(self, store: Asked) -> tuple[dict[str, Any] | None, int, Carrying]:
-        asked = self._asked
+    def _probed(self, store: EvaluatedStore) -> tuple[dict[str, Any] | None, int, Carrying]:
+        questions = self._questions
         found, code = probe_and_tell(
-            self._console, store.uri, (), for_ns=asked.probing_ns, rounds=asked.rounds, required=[],
-            latency_cycles=CYCLES, is_told=self._console.verbose, stands_on=asked.lock.stands_on,
+            self._console, store.uri, (), for_ns=questions.probing_ns, rounds=questions.rounds, required=[],
+            latency_cycles=CYCLES, is_told=self._console.verbose, stands_on=questions.lock.stands_on,
             progress=self._progress.tell,
         )  # fmt: skip
         write_atomically(store.folder.path / "fingerprint.json", as_json(found))
         write_atomically(store.folder.path / "fingerprint.html", page_of([found]))
         if code == BackendUnavailable.exit_code:
             return found.document(), code, Carrying(verdict=NOT_REACHED, why=found.ended)
-        return found.document(), code, carrying(found, asked.requests.designs)
+        return found.document(), code, carrying(found, questions.requests.designs)
 
-    def _contended_by(self, store: Asked, crowd: int, repeat: int) -> None:
+    def _contended_by(self, store: EvaluatedStore, crowd: int, repeat: int) -> None:
         """One contention run, kept in what was found of the store. Errors: BackendUnavailable for a lost worker."""
         # One client alone hands nothing off.
-        limits = [text for text in self._asked.limits if crowd > 1 or not text.startswith(_HANDOFFS)]
+        limits = [text for text in self._questions.limits if crowd > 1 or not text.startswith(_HANDOFFS)]
         part = store.folder.part(contention_part(crowd, repeat))
         scenario = contention_of(crowd).demanding(limits)
-        results, requests, error = self._contended(store, scenario, self._asked.lock, part, crowd)
+        results, requests, error = self._contended(store, scenario, self._questions.lock, part, crowd)
         run = {"contenders": crowd, "repeat": repeat, **told(results, requests)}
         store.contention.append(run)
         self._say_run(f"{store.name}, {counted(crowd, 'client')}", run)
         if error is not None:
             raise error
 
-    def _struck_by(self, store: Asked, scenario: Scenario) -> None:
+    def _struck_by(self, store: EvaluatedStore, scenario: Scenario) -> None:
         """One scenario with faults, under the lock and then under the baseline. Errors: as `_contended_by`."""
         results, requests, error = self._contended(
-            store, scenario, self._asked.lock, store.folder.part(scenario.name), None
+            store, scenario, self._questions.lock, store.folder.part(scenario.name), None
         )
         kinds = list(dict.fromkeys(fault.kind for fault in _plan_of(scenario).faults))
         run: dict[str, Any] = {"scenario": scenario.name, "about": scenario.about, "kinds": kinds, "baseline": None}
@@ -316,10 +316,10 @@ class Asking:
         self._say_run(f"{store.name}, {scenario.name}", run)
         if error is not None:
             raise error
-        if self._asked.baseline is not None and not store.no_baseline:
-            run["baseline"] = self._baseline(store, scenario, self._asked.baseline)
+        if self._questions.baseline is not None and not store.no_baseline:
+            run["baseline"] = self._baseline(store, scenario, self._questions.baseline)
 
-    def _baseline(self, store: Asked, scenario: Scenario, spec: ProviderSpec) -> dict[str, Any] | None:
+    def _baseline(self, store: EvaluatedStore, scenario: Scenario, spec: ProviderSpec) -> dict[str, Any] | None:
         """The same with the baseline; None where it cannot be run there. Its errors say nothing of the lock."""
         try:
             results, requests, _ = self._contended(
@@ -333,7 +333,7 @@ class Asking:
         return run
 
     def _contended(
-        self, store: Asked, scenario: Scenario, spec: ProviderSpec, folder: RunFolder, crowd: int | None
+        self, store: EvaluatedStore, scenario: Scenario, spec: ProviderSpec, folder: RunFolder, crowd: int | None
     ) -> tuple[Results, Requests, LockrefError | None]:
         """The account of one run, and what took a part of it: the worker that died, where one did.
 
@@ -344,8 +344,8 @@ class Asking:
             scenario,
             spec,
             clients=crowd,
-            duration_ns=None if crowd is None else self._asked.lasting_ns,
-            admission=self._asked.admission_of(spec),
+            duration_ns=None if crowd is None else self._questions.lasting_ns,
+            admission=self._questions.admission_of(spec),
             folder=folder.path,
             progress=self._progress.step,
         )
@@ -394,7 +394,7 @@ def _require_kind(store: str, spec: ProviderSpec) -> None:
         raise CapabilityMissing(f"{spec.name} stands on a table, and {parse_store_uri(store)} is {cloud.title}")
 
 
-def priced(store: Asked, prices: Mapping[str, Price], *, stands_on: str) -> Asked:
+def priced(store: EvaluatedStore, prices: Mapping[str, Price], *, stands_on: str) -> EvaluatedStore:
     """The store with its list price, and with who sends a bill."""
     if is_started_here(store.uri):
         scheme = "dynamodb" if stands_on == TABLE.name else BACKENDS[store.uri].scheme
