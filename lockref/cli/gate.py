@@ -58,7 +58,7 @@ from lockref.cli.options import (
 @ALLOWED
 @AS_JSON
 @click.pass_context
-def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
+def command(ctx: click.Context, /, as_json: bool, **given: Any) -> int:
     """Put a lock through the whole catalogue, and tell the causes of what broke on one screen.
 
     The lock is first run to see what it can do: whether it renews, shows tokens, has a lease. Each scenario then
@@ -72,8 +72,8 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     Under GitHub Actions the summary of the job and its annotations are written without being asked for.
     """
     from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.gate_edges import Edges
+    from lockref.cli.jobs.gate_options import GateOptions
     from lockref.cli.jobs.gating import run_gate
 
-    edges = Edges(**{each.name: asked.pop(each.name) for each in fields(Edges)})
-    return run_gate(Console(ctx.obj, as_json=as_json), edges, **asked)
+    options = GateOptions(**{each.name: given.pop(each.name) for each in fields(GateOptions)})
+    return run_gate(Console(ctx.obj, as_json=as_json), options, **given)

@@ -84,6 +84,12 @@ def catalogue() -> list[Path]:
     return sorted(CATALOGUE.glob("*.yaml"))
 
 
+def judged_catalogue() -> dict[str, Scenario]:
+    """The scenarios that come with lockref, by name: those in which some clause is demanded of a lock."""
+    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
+    return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
+
+
 def parse_scenario(text: str, *, file: str = "<text>", may_import: bool = True) -> Scenario:
     """The scenario that `text` says; `file` is what complaints call it. may_import: see `load_scenario`."""
     value, places = parse(text, file=file, document="scenario", beginning="version: 1")

@@ -80,36 +80,118 @@ def explore(
     on_plan: told, before each round, how many seeds it will run.
     A Ctrl-C ends the exploration, and what was run stands.
     """
-    has = abilities.has
-    parts = [
-        Explored(
-            scenario=scenario,
-            asked=asked_of(scenario, has),
-            misfit=inapplicable(scenario, spec),
-            source=own.get(name, ""),
+    exploration = _Explorer(
+        spec,
+        abilities,
+        scenarios,
+        own=own,
+        processes=processes,
+        keep_runs=keep_runs,
+        is_over=is_over,
+        on_progress=on_progress,
+        on_plan=on_plan,
+    )
+    exploration.run_first_seeds(seeds)
+    if seeds is None:
+        exploration.run_planned_seeds()
+    cut = exploration.why_cut()
+    if seeds is None and left_ns is not None:
+        exploration.run_until_the_time_is_over(left_ns)
+    return exploration.concluded(cut)
+
+
+class _Explorer:
+    """The runs of one gate so far: of each scenario, and the abilities of the lock as all of them show these."""
+
+    def __init__(
+        self,
+        spec: ProviderSpec,
+        abilities: Abilities,
+        scenarios: Mapping[str, Scenario],
+        *,
+        own: Mapping[str, str],
+        processes: int,
+        keep_runs: int,
+        is_over: Callable[[], bool],
+        on_progress: Callable[[CampaignResult], None],
+        on_plan: Callable[[int], None],
+    ) -> None:
+        """The arguments are those of `explore`."""
+        self._spec = spec
+        self._has = abilities.has
+        self._abilities = abilities
+        self._processes = processes
+        self._keep_runs = keep_runs
+        self._is_over = is_over
+        self._on_progress = on_progress
+        self._on_plan = on_plan
+        self._is_interrupted = False
+        self._parts = [
+            Explored(
+                scenario=scenario,
+                asked=asked_of(scenario, self._has),
+                misfit=inapplicable(scenario, spec),
+                source=own.get(name, ""),
+            )
+            for name, scenario in scenarios.items()
+        ]
+        self._running = [part for part in self._parts if not part.misfit and part.asked.is_run]
+
+    def run_first_seeds(self, seeds: Sequence[int] | None) -> None:
+        """Run each scenario over `seeds`, or over the first few where the caller names none."""
+        self._run({part.scenario.name: part.scenario.seeds(seeds, range(1, SCOUTS + 1)) for part in self._running})
+
+    def run_planned_seeds(self) -> None:
+        """Run the further seeds that `spending` deals out from what the first ones have shown."""
+        if self._must_end():
+            return
+        more = further_seeds({part.scenario.name: _scouted(part) for part in self._running if _may_go_on(part)})
+        self._run({name: range(SCOUTS + 1, SCOUTS + 1 + number) for name, number in more.items()})
+
+    def run_until_the_time_is_over(self, left_ns: Callable[[], int]) -> None:
+        """Run further seeds in rounds (`shares`), until too little time is left for one. left_ns: see `explore`."""
+        while not self._must_end():
+            going_on = [part for part in self._running if _may_go_on(part)]
+            planned = next_round([_so_far(part) for part in going_on], self._processes * left_ns())
+            if not planned:
+                return
+            self._run({name: range(done + 1, done + 1 + number) for name, (done, number) in planned.items()})
+
+    def why_cut(self) -> str:
+        """Why the exploration ended before all was run that was planned; "" if it did not."""
+        if self._is_interrupted:
+            return "Ctrl-C ended the gate"
+        return "the time was over before all planned seeds were run" if self._is_over() else ""
+
+    def concluded(self, cut: str) -> Exploration:
+        """The exploration, after the last run. cut: see `Exploration`."""
+        _excused(self._spec, self._running, self._abilities)
+        return Exploration(
+            explored=self._parts, abilities=self._abilities, cut=cut, is_interrupted=self._is_interrupted
         )
-        for name, scenario in scenarios.items()
-    ]
-    running = [part for part in parts if not part.misfit and part.asked.is_run]
 
-    is_interrupted = False
+    def _must_end(self) -> bool:
+        return self._is_interrupted or self._is_over()
 
-    def run(wanted: Mapping[str, Sequence[int]]) -> None:
-        nonlocal is_interrupted
-        chosen = [part for part in running if wanted.get(part.scenario.name) and part.error is None]
+    def _run(self, wanted: Mapping[str, Sequence[int]]) -> None:
+        """Run the wanted seeds, by the name of the scenario, and settle what each scenario asks after them."""
+        chosen = [part for part in self._running if wanted.get(part.scenario.name) and part.error is None]
         campaigns = [
             Campaign(
                 scenario=part.scenario,
-                spec=spec,
+                spec=self._spec,
                 seeds=wanted[part.scenario.name],
-                keep_runs=keep_runs,
-                not_demanded=not_demanded_of(part.scenario, spec.stands_on, has),
+                keep_runs=self._keep_runs,
+                not_demanded=not_demanded_of(part.scenario, self._spec.stands_on, self._has),
             )
             for part in chosen
         ]
-        on_plan(sum(len(campaign.seeds) for campaign in campaigns))
-        results = run_campaigns(campaigns, processes=processes, is_over=is_over, on_progress=on_progress)
+        self._on_plan(sum(len(campaign.seeds) for campaign in campaigns))
+        results = run_campaigns(
+            campaigns, processes=self._processes, is_over=self._is_over, on_progress=self._on_progress
+        )
         with closing(results) as finished:
+            # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.
             for part, result in zip(chosen, finished, strict=False):
                 part.error = result.error
                 if part.result is None:
@@ -117,29 +199,9 @@ def explore(
                 else:
                     part.result.join(result)
                 if result.is_interrupted or interrupts.was_heard():
-                    is_interrupted = True
+                    self._is_interrupted = True
                     break
-
-    run({part.scenario.name: part.scenario.seeds(seeds, range(1, SCOUTS + 1)) for part in running})
-    abilities = _settled(spec, running, abilities)
-    cut = ""
-    if seeds is None and not is_over() and not is_interrupted:
-        more = further_seeds({part.scenario.name: _scouted(part) for part in running if _may_go_on(part)})
-        run({name: range(SCOUTS + 1, SCOUTS + 1 + number) for name, number in more.items()})
-        abilities = _settled(spec, running, abilities)
-    if is_interrupted:
-        cut = "Ctrl-C ended the gate"
-    elif is_over():
-        cut = "the time was over before all planned seeds were run"
-    while seeds is None and left_ns is not None and not is_over() and not is_interrupted:
-        going_on = [part for part in running if _may_go_on(part)]
-        planned = next_round([_so_far(part) for part in going_on], processes * left_ns())
-        if not planned:
-            break
-        run({name: range(done + 1, done + 1 + number) for name, (done, number) in planned.items()})
-        abilities = _settled(spec, running, abilities)
-    _excused(spec, running, abilities)
-    return Exploration(explored=parts, abilities=abilities, cut=cut, is_interrupted=is_interrupted)
+        self._abilities = _settled(self._spec, self._running, self._abilities)
 
 
 def _so_far(part: Explored) -> SoFar:

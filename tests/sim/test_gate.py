@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs import simulation
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from reports.checks.spec import CLAUSES
@@ -64,7 +63,7 @@ def test_the_gate_tells_what_it_does_not_demand(
 ) -> None:
     """Terminal, JSON, results and JUnit name the clauses that are not demanded; `check` keeps to them."""
     chosen = [path for path in catalogue() if path.stem in ("e05-contender-far-ahead", "e08-paused-holder")]
-    monkeypatch.setattr("lockref.cli.jobs.simulation.catalogue", lambda: chosen)
+    monkeypatch.setattr("scenarios.definition.load.catalogue", lambda: chosen)
     assert run(["sim", "--all", "--seeds", "1..3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "held"
@@ -127,7 +126,7 @@ def test_scenarios_that_do_not_apply_are_told_last(
     """Of a lock of one's own the first 24 lines of `sim --all` told what was not run; no result was to be seen."""
     names = ("p01-beside-hudi-contenders", "e30-ghost-acquire", "p02-beside-hudi-holder")
     few = [path for path in catalogue() if path.stem in names]
-    monkeypatch.setattr(simulation, "catalogue", lambda: few)
+    monkeypatch.setattr("scenarios.definition.load.catalogue", lambda: few)
     more = ["--show-skipped"] if show else []
     assert run(["sim", "--all", "--provider", "tests.quality.planted.strangers:PlainLock", "--seed", "1", *more]) == 0
     lines = capsys.readouterr().out.splitlines()

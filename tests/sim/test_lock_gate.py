@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs import gating, simulation
+from lockref.cli.jobs import simulation
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from reports.formats.gate_result import GateResult
 from scenarios.campaign import run_campaign
-from scenarios.definition.load import load_scenario
+from scenarios.definition.load import catalogue, load_scenario
 from scenarios.gate.abilities import Abilities, ask
 from scenarios.gate.demands import Ability
 from tests.sim import tiny_locks
@@ -34,12 +34,12 @@ def gate(
     monkeypatch: pytest.MonkeyPatch, folder: Path, provider: str, *names: str, more: tuple[str, ...] = ()
 ) -> tuple[int, GateResult]:
     """The exit code and the account of a gate over some scenarios of the catalogue, in one process."""
-    known = gating.catalogue()
+    known = catalogue()
     chosen = [path for path in known if path.stem.split("-")[0] in names or path.stem in names]
     assert chosen, f"no scenario is called {names}"
-    monkeypatch.setattr(gating, "catalogue", lambda: chosen)
+    monkeypatch.setattr("scenarios.definition.load.catalogue", lambda: chosen)
     code = run(["-q", "gate", "--provider", provider, "--seeds", "1..4", "--jobs", "1", *more])
-    monkeypatch.setattr(gating, "catalogue", lambda: known)
+    monkeypatch.setattr("scenarios.definition.load.catalogue", lambda: known)
     text = (folder / ".lockref/runs/latest/gate.json").read_text(encoding="utf-8")
     return code, GateResult.model_validate_json(text)
 
@@ -149,9 +149,8 @@ def test_the_document_is_the_account(capsys, monkeypatch, own_folder):
 @pytest.mark.parametrize("command", ["gate", "sim --all"])
 def test_the_whole_catalogue_asks_by_one_set_of_rules(command, capsys, monkeypatch, own_folder):
     """`sim --all` and `gate` agree on what does not apply to a simple lock, and on what holds."""
-    chosen = [path for path in gating.catalogue() if path.stem.split("-")[0] in ("e01", "e13", "u06", "e20")]
-    monkeypatch.setattr("lockref.cli.jobs.simulation.catalogue", lambda: chosen)
-    monkeypatch.setattr(gating, "catalogue", lambda: chosen)
+    chosen = [path for path in catalogue() if path.stem.split("-")[0] in ("e01", "e13", "u06", "e20")]
+    monkeypatch.setattr("scenarios.definition.load.catalogue", lambda: chosen)
     code = run(["-q", *command.split(), "--provider", f"{TINY}TinyLock", "--seeds", "1..3", "--json"])
     told = json.loads(capsys.readouterr().out)
     if command == "gate":
@@ -163,8 +162,8 @@ def test_the_whole_catalogue_asks_by_one_set_of_rules(command, capsys, monkeypat
 
 def test_what_was_asked_too_little_is_taken_back(capsys, monkeypatch, own_folder):
     """`sim --all` judges a scenario before a later one shows an ability: then the early verdict does not stand."""
-    chosen = [path for path in gating.catalogue() if path.stem.split("-")[0] in ("e13", "h06")]
-    monkeypatch.setattr("lockref.cli.jobs.simulation.catalogue", lambda: chosen)
+    chosen = [path for path in catalogue() if path.stem.split("-")[0] in ("e13", "h06")]
+    monkeypatch.setattr("scenarios.definition.load.catalogue", lambda: chosen)
     known = simulation.ask
     monkeypatch.setattr(simulation, "ask", lambda spec: without(known(spec), Ability.RENEWS))
     assert run(["-q", "sim", "--all", "--provider", "hardened", "--seeds", "1..2"]) == 3

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lockref.claims import LEASE, NO_LEASE
 from lockref.cli.jobs.console import SeedProgress
+from lockref.cli.jobs.gate_acceptance import required_of, under_options
 from lockref.cli.jobs.gate_account import (
     client_of,
     crashes_of,
@@ -17,7 +18,9 @@ from lockref.cli.jobs.gate_account import (
     told_abilities,
     unexplored,
 )
-from lockref.cli.jobs.gate_edges import Watch, choose, load_edges, required_of, tell, with_edges
+from lockref.cli.jobs.gate_end import EarlyEnd
+from lockref.cli.jobs.gate_options import choose, load_accepted
+from lockref.cli.jobs.gate_outputs import write_outputs
 from lockref.cli.jobs.results import begin_run
 from lockref.errors import INTERRUPTED
 from lockref.lab.loading import load_provider
@@ -38,7 +41,7 @@ from reports.formats.gate_result import (
 from reports.formats.gate_screen import screen_lines
 from reports.formats.text import readable
 from scenarios import interrupts
-from scenarios.definition.load import catalogue, load_scenario
+from scenarios.definition.load import judged_catalogue
 from scenarios.executor import cores
 from scenarios.failures.failure_store import FailureRecord, FailureStore
 from scenarios.failures.judged_run import ShownFailure
@@ -51,11 +54,10 @@ from scenarios.runs import provenance
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.gate_edges import Edges
+    from lockref.cli.jobs.gate_options import GateOptions
     from lockref.lab.loading import ProviderSpec
     from reports.checks.summary import Finding
     from reports.formats.results import Results
-    from scenarios.definition.schema import Scenario
     from scenarios.runs import RunFolder
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
@@ -66,7 +68,7 @@ SHRINK_NS: Final = 15_000_000_000
 
 def run_gate(
     console: Console,
-    edges: Edges,
+    options: GateOptions,
     *,
     provider: str,
     declared: Sequence[tuple[Ability, bool]],
@@ -76,30 +78,30 @@ def run_gate(
 ) -> int:
     """Put one lock through the catalogue and tell the causes of what broke. Returns the exit code.
 
-    edges: which scenarios, how long, what is accepted and required, where it is told. declared: abilities that the lock
-    has, or has not. seeds: of each scenario; None for as many as are planned. processes: None for one on each core.
-    allowed: exit codes that count as success.
+    options: which scenarios, how long, what is accepted and required, which files it writes. declared: abilities that
+    the lock has, or has not. seeds: of each scenario; None for as many as are planned. processes: None for one on each
+    core. allowed: exit codes that count as success.
     Errors: ConfigError for a lock or a list of known failures that does not load, and for a selection of nothing;
         KeyboardInterrupt after Ctrl-C, when what was run has been told and stored.
     """
     began_ns = _monotonic_ns()
-    known = load_edges(edges)
+    known = load_accepted(options)
     spec = load_provider(provider)
     spec.require_virtual_time()
     if (Ability.LEASE, False) in declared and not {LEASE, NO_LEASE} & set(spec.claims):
         spec = replace(spec, claims=(*spec.claims, NO_LEASE))
-    chosen = choose(edges, gated_scenarios(), spec.name)
+    chosen = choose(options, judged_catalogue(), spec.name)
     about = provenance(
         {
             "provider": provider,
             "declared": [f"{'' if has else 'no-'}{ability}" for ability, has in declared],
             "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
             "scenarios": list(chosen.scenarios) if chosen.left_out else [],
-            "files": list(edges.files),
-            "required": list(edges.required),
+            "files": list(options.files),
+            "required": list(options.required),
         }
     )
-    watch = Watch(edges, known, lock={provider, spec.name}, began_ns=began_ns, shrink_ns=SHRINK_NS)
+    early_end = EarlyEnd(options, known, lock={provider, spec.name}, began_ns=began_ns, shrink_ns=SHRINK_NS)
     with begin_run("gate", about) as folder:
         console.step(f"asking {spec.name} what it can do")
         abilities = ask(
@@ -107,7 +109,7 @@ def run_gate(
             declared=[ability for ability, has in declared if has],
             denied=[ability for ability, has in declared if not has],
         )
-        progress = SeedProgress(console, left_ns=watch.left_ns if edges.budget_ns is not None else None)
+        progress = SeedProgress(console, left_ns=early_end.left_ns if options.budget_ns is not None else None)
         found = explore(
             spec,
             abilities,
@@ -115,20 +117,20 @@ def run_gate(
             own=chosen.sources,
             seeds=seeds,
             processes=processes or cores(),
-            is_over=watch.is_over,
-            left_ns=watch.left_ns if edges.budget_ns is not None else None,
-            on_progress=watch.looking(progress.show),
+            is_over=early_end.is_over,
+            left_ns=early_end.left_ns if options.budget_ns is not None else None,
+            on_progress=early_end.looking(progress.show),
             on_plan=progress.expect,
         )
         if found.cut and not found.is_interrupted:
-            found = replace(found, cut=watch.why_over)
+            found = replace(found, cut=early_end.reason)
         results = [part.result for part in found.explored if part.result is not None]
-        required = required_of(results, edges.required, allowed)
-        gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed, shrink_ns=watch.shrink_ns)
+        required = required_of(results, options.required, allowed)
+        gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed, shrink_ns=early_end.shrink_ns)
         concluded = gate.concluded()
         seconds = (_monotonic_ns() - began_ns) / NS_PER_S
         result = concluded.model_copy(update={"seconds": seconds, "required": tuple(required)})
-        result = with_edges(result, edges, chosen, known=known, lock=spec.name, provider=provider)
+        result = under_options(result, options, chosen, known=known, lock=spec.name, provider=provider)
         if is_interrupted := found.is_interrupted or interrupts.was_heard():
             # No verdict: what was run is told and kept, and so is what was not.
             result = result.model_copy(update={"exit_code": INTERRUPTED})
@@ -138,16 +140,10 @@ def run_gate(
         console.document(result.model_dump(mode="json"))
     for text, style in screen_lines(result):
         console.say(text, style=style)
-    tell(console, result, edges)
+    write_outputs(console, result, options)
     if is_interrupted:
         raise KeyboardInterrupt
     return result.exit_code
-
-
-def gated_scenarios() -> dict[str, Scenario]:
-    """The scenarios of a gate by name: of the catalogue, those that demand some clause."""
-    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
-    return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,12 @@ from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
-from reports.checks.spec import CLAUSES
 from reports.formats.exit_codes import INCONCLUSIVE, worst
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
 from scenarios.campaign import Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
-from scenarios.definition.load import catalogue, is_own_file, load_scenario
+from scenarios.definition.load import is_own_file, judged_catalogue, load_scenario
 from scenarios.definition.mixture import inapplicable
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
@@ -105,13 +104,8 @@ def simulate(
             abilities=question.abilities,
         )
         campaigns = {
-            name: Campaign(
-                scenario=scenario,
-                spec=spec,
-                seeds=scenario.seeds(seeds, SEEDS),
-                keep_runs=keep_runs,
-                check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
-                not_demanded=question.not_demanded(scenario, spec),
+            name: question.campaign(
+                scenario, spec, seeds=seeds, keep_runs=keep_runs, check_determinism=check_determinism
             ).checkpointed(parts[name].path, sources)
             for name, scenario in loaded.items()
             if name not in question.misfits
@@ -151,11 +145,19 @@ class _Question:
     misfits: Mapping[str, str]
     abilities: Abilities | None
 
-    def not_demanded(self, scenario: Scenario, spec: ProviderSpec) -> frozenset[str]:
-        """The situations of a scenario that such a lock need not bring about."""
-        if self.abilities is None:
-            return frozenset()
-        return not_demanded_of(scenario, spec.stands_on, self.abilities.has)
+    def campaign(
+        self, scenario: Scenario, spec: ProviderSpec, *, seeds: range | None, keep_runs: int, check_determinism: bool
+    ) -> Campaign:
+        """The runs of one scenario, as asked of such a lock. Arguments: see `simulate`."""
+        able = self.abilities
+        return Campaign(
+            scenario=scenario,
+            spec=spec,
+            seeds=scenario.seeds(seeds, SEEDS),
+            keep_runs=keep_runs,
+            check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
+            not_demanded=frozenset() if able is None else not_demanded_of(scenario, spec.stands_on, able.has),
+        )
 
 
 def _question(console: Console, loaded: Mapping[str, Scenario], spec: ProviderSpec, *, take_all: bool) -> _Question:
@@ -317,10 +319,7 @@ def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
         raise ConfigError("--all takes the whole catalogue: leave it out, or leave out the names")
     if not (take_all or names):
         raise ConfigError("name a scenario, or give --all; `lockref scenario list` shows the catalogue")
-    if not take_all:
-        return {name: load_scenario(name) for name in names}
-    known = {path.stem: load_scenario(path.stem) for path in catalogue()}
-    return {name: scenario for name, scenario in known.items() if scenario.not_demanded() < set(CLAUSES)}
+    return judged_catalogue() if take_all else {name: load_scenario(name) for name in names}
 
 
 def _abilities(console: Console, spec: ProviderSpec) -> Abilities:

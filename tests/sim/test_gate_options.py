@@ -1,4 +1,4 @@
-"""The edges of `lockref gate`, as a user runs it: selection, accepted failures, requirements, reports, time."""
+"""The options of `lockref gate`, as a user runs it: selection, accepted failures, requirements, reports, time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.jobs import gating
-from lockref.cli.jobs.gate_edges import Edges, Watch, class_place
+from lockref.cli.jobs.gate_end import EarlyEnd
+from lockref.cli.jobs.gate_options import GateOptions
+from lockref.cli.jobs.gate_outputs import place_of_class
 from lockref.cli.main import run
 from lockref.lab.loading import ProviderSpec, load_provider
 from lockref.runtime import NS_PER_S
@@ -45,7 +47,7 @@ def small_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(gating, "ask", asked)
-    monkeypatch.setattr(gating, "gated_scenarios", lambda: {name: load_scenario(name) for name in FEW})
+    monkeypatch.setattr(gating, "judged_catalogue", lambda: {name: load_scenario(name) for name in FEW})
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -213,8 +215,8 @@ def clock(*seconds: float) -> Callable[[], int]:
 
 def test_a_part_of_the_budget_is_kept_for_shrinking_once_something_broke() -> None:
     """Without a failure there is nothing to shrink; the time belongs to runs."""
-    edges = Edges(budget_ns=100 * NS_PER_S)
-    watch = Watch(edges, (), lock={"hudi"}, began_ns=0, shrink_ns=15 * NS_PER_S, now_ns=clock(90))
+    options = GateOptions(budget_ns=100 * NS_PER_S)
+    watch = EarlyEnd(options, (), lock={"hudi"}, began_ns=0, shrink_ns=15 * NS_PER_S, now_ns=clock(90))
     assert watch.left_ns() == 10 * NS_PER_S
     assert not watch.is_over()
     result = run_campaign(load_scenario("e08"), load_provider("hudi"), range(1, 3), keep_runs=0)
@@ -276,20 +278,20 @@ def test_an_annotation_stands_at_the_class_of_the_lock(
 def test_the_place_of_a_class_is_read_and_not_imported(tmp_path: Path) -> None:
     """A lock of the package has no file of the user's; what cannot be read has no place."""
     Path("a.py").write_text("raise SystemExit\n\n\nclass Lock:\n    pass\n")
-    assert class_place("a.py:Lock") == ("a.py", 4)
-    assert class_place(f"{tmp_path}/a.py:Lock") == ("a.py", 4)
-    assert class_place("a.py:Other") == ("a.py", None)
-    assert class_place("hudi") == ("", None)
-    assert class_place("absent.py:Lock") == ("", None)
-    assert class_place("no_such_module:Lock") == ("", None)
-    file, line = class_place("lockref.storage.lock:StorageLock")
+    assert place_of_class("a.py:Lock") == ("a.py", 4)
+    assert place_of_class(f"{tmp_path}/a.py:Lock") == ("a.py", 4)
+    assert place_of_class("a.py:Other") == ("a.py", None)
+    assert place_of_class("hudi") == ("", None)
+    assert place_of_class("absent.py:Lock") == ("", None)
+    assert place_of_class("no_such_module:Lock") == ("", None)
+    file, line = place_of_class("lockref.storage.lock:StorageLock")
     assert file.endswith("lockref/storage/lock.py")
     assert line is not None
 
 
 def test_a_scenario_with_a_broken_limit_of_its_own_is_not_accepted_with_its_cause() -> None:
     """The cause is accepted, the limit is not."""
-    from lockref.cli.jobs.gate_edges import _accepted
+    from lockref.cli.jobs.gate_acceptance import _accepted
     from tests.unit.reports.formats.test_gate_formats import group
 
     broken = GatedScenario(name="a", outcome="violated", groups=("LK-1",), exit_code=1)
