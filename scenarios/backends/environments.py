@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gzip
 import hashlib
 import json
 import os
@@ -141,10 +142,18 @@ def lock_file(program: Named, packages: Packages | NodeNative) -> Path:
     return folder / f"{program.name}-{packages.version}.{kind}"
 
 
+def package_list(program: Named, packages: Packages | NodeNative) -> bytes:
+    """What stands in `lock_file`. An installed lockref has it compressed (hatch_build.py). Raises OSError."""
+    path = lock_file(program, packages)
+    if path.exists():
+        return path.read_bytes()
+    return gzip.decompress(path.with_name(f"{path.name}.gz").read_bytes())
+
+
 def _folder(program: Named, packages: Packages | NodeNative, interpreter: Interpreter) -> Path:
     kind = {"Python": "py", "Node": "node"}[interpreter.language]
     version = ".".join(map(str, interpreter.version))
-    digest = hashlib.sha256(interpreter.path.encode() + lock_file(program, packages).read_bytes()).hexdigest()[:8]
+    digest = hashlib.sha256(interpreter.path.encode() + package_list(program, packages)).hexdigest()[:8]
     return backend_cache() / f"{program.name}-{packages.version}-{kind}{version}-{digest}"
 
 
@@ -166,10 +175,12 @@ def _mark(folder: Path, packages: Packages | NodeNative, interpreter: Interprete
 
 def _build(program: Named, packages: Packages | NodeNative, interpreter: Interpreter, folder: Path) -> None:
     if isinstance(packages, NodeNative):
-        _run(program, lay_out(folder, interpreter.path, lock_file(program, packages)))
+        _run(program, lay_out(folder, interpreter.path, package_list(program, packages).decode()))
         return
     python = str(folder / "bin" / "python")
-    pinned = ("--require-hashes", "-r", str(lock_file(program, packages)))
+    listed = folder.with_name(f"{folder.name}.txt")
+    listed.write_bytes(package_list(program, packages))
+    pinned = ("--require-hashes", "-r", str(listed))
     uv = find_uv()
     if uv:
         steps = [

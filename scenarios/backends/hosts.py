@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lockref.clouds.admission import MEASURED, Admission
+from lockref.clouds.cloud import Cloud
 from lockref.clouds.tables import require_table
 from lockref.clouds.uri import cloud_of, parse_store_uri
 from lockref.coordination.place import SCHEME, folder_in, hosts_of, no_sessions
@@ -25,7 +26,7 @@ from lockref.services import DEFAULT_KIND, service_kind
 from lockref.stores.client import OBJECT_STORE
 from scenarios.backends.pins import BACKENDS
 from scenarios.backends.readiness import REACH_TIMEOUT_S, RunningBackend
-from scenarios.backends.start import find_backend, not_started_here, start_backend, table_uri
+from scenarios.backends.start import TABLE_SCHEME, find_backend, not_started_here, start_backend, table_uri
 from scenarios.backends.status import StatusRow, store_statuses
 from scenarios.backends.zookeepers import ZOOKEEPERS, started_by_name, zookeeper_statuses
 
@@ -52,17 +53,39 @@ class Servers:
     statuses: Callable[[], list[StatusRow]]
 
 
+def _own_address(running: RunningBackend) -> str:
+    return running.uri
+
+
+def _own_scheme(name: str) -> str:
+    return BACKENDS[name].scheme
+
+
+def _anywhere(_cloud: Cloud) -> bool:
+    return True
+
+
+def _where_tables_are(cloud: Cloud) -> bool:
+    return cloud.is_table or cloud.is_in_process
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """One kind of service on real servers.
 
     servers: those that can be started here; None where there are none. prepared: see `Prepared`. notice: what a run on
-    a server of ours does not show.
+    a server of ours does not show. address: where a started server has this service; raises CapabilityMissing if it
+    has none. scheme: of the cloud that a server of ours, by its name, stands in for. is_at: does a cloud have this
+    service? is_probed: are there questions that `lockref probe` puts to it?
     """
 
     servers: Servers | None = None
     prepared: Prepared
     notice: str = ""
+    address: Callable[[RunningBackend], str] = _own_address
+    scheme: Callable[[str], str] = _own_scheme
+    is_at: Callable[[Cloud], bool] = _anywhere
+    is_probed: bool = False
 
 
 @contextlib.contextmanager
@@ -133,8 +156,16 @@ ELSEWHERE: Final = Host(prepared=_as_it_is)
 """A kind of which no server is started here, and that needs no preparation."""
 
 HOSTS: Final[dict[str, Host]] = {
-    OBJECT_STORE.name: Host(servers=STORES, prepared=_measured_store, notice=EMULATOR_NOTICE),
-    TABLE.name: Host(servers=STORES, prepared=_measured_table, notice=EMULATOR_NOTICE),
+    OBJECT_STORE.name: Host(servers=STORES, prepared=_measured_store, notice=EMULATOR_NOTICE, is_probed=True),
+    TABLE.name: Host(
+        servers=STORES,
+        prepared=_measured_table,
+        notice=EMULATOR_NOTICE,
+        address=table_uri,
+        scheme=lambda _name: TABLE_SCHEME,
+        is_at=_where_tables_are,
+        is_probed=True,
+    ),
     COORDINATION.name: Host(servers=ZOOKEEPER_SERVERS, prepared=_own_folder, notice=ONE_MACHINE_NOTICE),
 }
 """By the name of the kind. A kind that is not here is served by others alone (`ELSEWHERE`)."""

@@ -44,14 +44,13 @@ def find_node(oldest: tuple[int, int]) -> tuple[str, tuple[int, int]] | None:
     return (path, version) if version >= oldest else None
 
 
-def lay_out(folder: Path, node: str, lock: Path) -> list[str]:
+def lay_out(folder: Path, node: str, text: str) -> list[str]:
     """Prepare an empty environment; return the command that installs its packages.
 
-    folder: gets `bin/node`, as a virtual environment has its Python there. lock: npm's lock file, which names all.
+    folder: gets `bin/node`, as a virtual environment has its Python there. text: of npm's lock file, which names all.
     """
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "node").symlink_to(node)
-    text = lock.read_text(encoding="utf-8")
     (folder / "package-lock.json").write_text(text, encoding="utf-8")
     (folder / "package.json").write_text(json.dumps(json.loads(text)["packages"][""]), encoding="utf-8")
     return ["npm", "ci", "--prefix", str(folder), *_QUIET, *_IMPATIENT]

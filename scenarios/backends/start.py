@@ -161,6 +161,9 @@ def _started_on_free_port(
     raise AssertionError("the last try returns or raises")
 
 
+TABLE_SCHEME: Final = "dynamodb"
+
+
 def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, naming: Naming | None = None) -> str:
     """The URI of a table on a server of ours, which is made if it is not there yet.
 
@@ -173,7 +176,7 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, namin
             f"{running.name} has no tables, on which this lock stands; take {able}, dynamodb://TABLE or memory:"
         )
     # Its bucket's address is the table's: servers of this kind have all services on one port.
-    uri = f"dynamodb://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={LOCAL_REGION}"
+    uri = f"{TABLE_SCHEME}://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={LOCAL_REGION}"
     require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, may_create=True, naming=naming)
     return uri
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from lockref.cli.jobs.evaluation_steps import BASELINE, EvaluatedStore, Evaluation, Questions, priced
 from lockref.cli.jobs.results import begin_run
 from lockref.clouds.uri import parse_store_uri
-from lockref.coordination.session import COORDINATION
 from lockref.durations import plain_duration
 from lockref.errors import INTERRUPTED, BackendUnavailable, ConfigError
 from lockref.lab.loading import ProviderSpec, load_provider
+from lockref.services import service_kind
 from reports.comparison.advice import Advice, advise
 from reports.comparison.carrying import NO, NOT_REACHED
 from reports.comparison.standing import Standing, standing_of
@@ -26,6 +26,7 @@ from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED, worst
 from reports.formats.exit_codes import NOT_LIVE as NOT_LIVE_CODE
 from reports.html.evaluation import recorded_subjects, side_by_side, write_evaluation
 from scenarios.backends import is_started_here, require_objects
+from scenarios.backends.hosts import host_of
 from scenarios.definition.load import load_scenario
 from scenarios.evaluation.lock_requests import LockRequests, learn_requests
 from scenarios.evaluation.prices import PRICES, load_prices
@@ -72,8 +73,9 @@ def evaluate(
         require_objects(uri)
     listed = load_prices(prices or PRICES)
     spec = load_provider(provider)
-    if spec.stands_on == COORDINATION.name:
-        raise ConfigError(f"{spec.name} stands on ZooKeeper; `lockref evaluate` asks stores of objects and tables")
+    if not host_of(spec.stands_on).is_probed:
+        kind = service_kind(spec.stands_on).title
+        raise ConfigError(f"{spec.name} stands on {kind}; `lockref evaluate` asks stores of objects and tables")
     scenarios = [load_scenario(name) for name in faults]
     for scenario in scenarios:
         require_feasible(scenario, stands_on=spec.stands_on)

@@ -19,10 +19,10 @@ from lockref.cli.jobs.probing import probe_and_tell
 from lockref.cli.jobs.results import say_results, write_account
 from lockref.clouds.admission import Admission
 from lockref.clouds.uri import cloud_of, parse_store_uri
-from lockref.dynamodb.table import TABLE
 from lockref.errors import INTERRUPTED, BackendUnavailable, CapabilityMissing, LockrefError
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
+from lockref.services import service_kind
 from lockref.words import counted
 from reports.comparison.carrying import NO, NOT_REACHED, UNKNOWN, Carrying, carrying
 from reports.comparison.store_runs import VIOLATED, Requests, count_requests, told
@@ -31,7 +31,8 @@ from reports.formats.exit_codes import VIOLATED as VIOLATED_CODE
 from reports.formats.fingerprint import as_json
 from reports.html.evaluation import contention_part
 from reports.html.fingerprint import page_of
-from scenarios.backends import BACKENDS, is_started_here
+from scenarios.backends import is_started_here
+from scenarios.backends.hosts import host_of
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.evaluation.lock_requests import LockRequests
@@ -386,19 +387,19 @@ def _plan_of(scenario: Scenario) -> FaultPlan:
 
 
 def _require_kind(store: str, spec: ProviderSpec) -> None:
-    """Raise CapabilityMissing for an address where a lock on a table finds none."""
-    if spec.stands_on != TABLE.name or ":" not in store:
+    """Raise CapabilityMissing for an address without the kind of service that the lock stands on."""
+    if ":" not in store:
         return
-    cloud = cloud_of(parse_store_uri(store))
-    if not cloud.is_table and not cloud.is_in_process:
-        raise CapabilityMissing(f"{spec.name} stands on a table, and {parse_store_uri(store)} is {cloud.title}")
+    address = parse_store_uri(store)
+    if not host_of(spec.stands_on).is_at(cloud_of(address)):
+        kind = service_kind(spec.stands_on).title
+        raise CapabilityMissing(f"{spec.name} stands on {kind}, and {address} is {cloud_of(address).title}")
 
 
 def priced(store: EvaluatedStore, prices: Mapping[str, Price], *, stands_on: str) -> EvaluatedStore:
     """The store with its list price, and with who sends a bill."""
     if is_started_here(store.uri):
-        scheme = "dynamodb" if stands_on == TABLE.name else BACKENDS[store.uri].scheme
-        return replace(store, price=prices.get(scheme), bill="emulator")
+        return replace(store, price=prices.get(host_of(stands_on).scheme(store.uri)), bill="emulator")
     address = parse_store_uri(store.uri)
     name = _PRICED.get(cloud_of(address).name)
     if name is None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
 from lockref.cli.jobs.console import rest_in_words
-from lockref.dynamodb.table import TABLE
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import ThreadRuntime
 from lockref.services import DEFAULT_KIND
 from reports.formats.exit_codes import worst
-from scenarios.backends import is_started_here, require_objects, start_backend, table_uri
+from scenarios.backends import is_started_here, require_objects, start_backend
+from scenarios.backends.hosts import host_of
 from scenarios.probe import gate
 from scenarios.probe.opening import addresses_of
 from scenarios.probe.questions.stopped_node import node_of
@@ -105,7 +105,7 @@ def probe_and_tell(
         if is_started_here(store):
             (progress or console.step)(f"starting {store} (the first start on a machine installs it)")
             running = stack.enter_context(start_backend(store))
-            uri = table_uri(running) if stands_on == TABLE.name else running.uri
+            uri = host_of(stands_on).address(running)
             name = f"{running.name} {running.version}"
         clock = ThreadRuntime()
         end_ns = clock.monotonic_ns() + for_ns

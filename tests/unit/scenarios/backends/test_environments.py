@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import re
 import sys
@@ -282,3 +283,14 @@ def test_a_missing_client_is_told_before_its_server_is_installed(monkeypatch):
         with pytest.raises(CapabilityMissing, match=r"need [a-z0-9.]+, which is not installed: pip install 'lockref\["):
             start_backend(name).__enter__()
         assert CLOUDS[backend.scheme].name in EXTRAS, "each server has a client of an extra"
+
+
+def test_an_installed_list_is_compressed_and_says_the_same(monkeypatch, tmp_path):
+    """The wheel holds `NAME.gz` in the place of `NAME`: an environment is named after what stands in it, not how."""
+    backend = _backend(_native("1", (3, 10)))
+    plain = tmp_path / "1.txt"
+    monkeypatch.setattr(environments, "lock_file", lambda *_: plain)
+    plain.with_name("1.txt.gz").write_bytes(gzip.compress(b"moto==1 --hash=sha256:0"))
+    assert environments.package_list(backend, backend.natives[0]) == b"moto==1 --hash=sha256:0"
+    plain.write_bytes(b"plain")
+    assert environments.package_list(backend, backend.natives[0]) == b"plain"
