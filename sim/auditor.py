@@ -46,7 +46,7 @@ DOORS: tuple[tuple[ModuleType | type, tuple[str, ...]], ...] = (
     (time, _TIME),
     (random, _RANDOM),
     (random, ("_urandom",)),
-    (os, ("urandom", "getrandom", "fork", "_exit", "abort")),
+    (os, ("urandom", "getrandom", "fork", "_exit", "abort", "kill", "chdir", "fchdir")),
     (uuid, ("uuid1", "uuid4")),
     (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbits", "randbelow", "choice")),
     (threading, ("Lock", "RLock")),

@@ -220,6 +220,26 @@ def test_a_lock_cannot_end_the_process() -> None:
         run_seeds(CRASH, provider_from(Leaves, name="misbehaving"), [1])
 
 
+def test_a_lock_leaves_the_process_of_the_laboratory_alone() -> None:
+    """Where the process stands decides where runs are kept, and a signal would end it or read as a Ctrl-C."""
+
+    class Moves(PlainLock):
+        def lock(self, timeout_s: float) -> bool:
+            os.chdir("/")
+            return super().lock(timeout_s)
+
+    class Signals(PlainLock):
+        def lock(self, timeout_s: float) -> bool:
+            os.kill(os.getpid(), 0)
+            return super().lock(timeout_s)
+
+    folder = os.getcwd()
+    for lock, called in ((Moves, r"os\.chdir"), (Signals, r"os\.kill")):
+        with pytest.raises(DeterminismError, match=called):
+            run_seeds(CRASH, provider_from(lock, name="misbehaving"), [1])
+    assert os.getcwd() == folder
+
+
 def test_what_a_lock_prints_is_not_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     """Standard output belongs to the command: with `--json` it is one document."""
 
