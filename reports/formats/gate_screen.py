@@ -100,6 +100,10 @@ def headline(result: GateResult) -> tuple[str, str]:
 
 
 def _ability_lines(abilities: Sequence[AbilityFound]) -> Iterator[tuple[str, str]]:
+    if len(abilities) > 1 and len({found.evidence for found in abilities}) == 1:
+        # The lock failed when it was asked: one reason for all of them.
+        yield f"What the lock can do is not known, so everything is asked of it. It {abilities[0].evidence}", "bad"
+        return
     if abilities:
         yield "What the lock was seen to do, and what is therefore asked of it:", "head"
     for found in abilities:

@@ -57,7 +57,7 @@ def load_prices(path: Path = PRICES) -> Mapping[str, Price]:
     )
     form = _Form(places)
     form.refuse_strange_keys((), value, ("version", "prices"))
-    if value.get("version") != _VERSION:
+    if type(value.get("version")) is not int or value["version"] != _VERSION:
         raise form.refused(("version",), f"expected {_VERSION}")
     entries = value.get("prices")
     if not isinstance(entries, dict):

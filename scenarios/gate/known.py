@@ -147,7 +147,7 @@ def load_known(path: Path) -> tuple[KnownFailure, ...]:
     )
     form = _Form(places)
     form.refuse_strange_keys((), value, ("version", "known"))
-    if value.get("version") != VERSION:
+    if type(value.get("version")) is not int or value["version"] != VERSION:
         raise form.refused(("version",), f"expected {VERSION}")
     entries = value.get("known")
     if not isinstance(entries, list):

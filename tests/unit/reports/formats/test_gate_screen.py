@@ -37,7 +37,8 @@ def result(
             for number in range(groups)
         ),
         abilities=tuple(
-            AbilityFound(name=f"a{number}", has=True, evidence="seen", contradiction="but not") for number in range(10)
+            AbilityFound(name=f"a{number}", has=True, evidence=f"seen {number}", contradiction="but not")
+            for number in range(10)
         ),
         required=(Required(text="wait < 1s", verdict="held", told="wait < 1s: 1 ms"),) * edges,
         notes=("S1 was not found any more",) * edges,
@@ -72,6 +73,13 @@ def test_the_last_line_is_the_verdict(code, word):
     last, _ = screen_lines(result(exit_code=code))[-1]
     assert last.startswith(word)
     assert f"3 held; 12 runs in 0 s (exit {code})" in last
+
+
+def test_a_lock_that_could_not_be_asked_is_told_so_once():
+    """Ten abilities and one reason: the reason is told in one line."""
+    asked = tuple(AbilityFound(name=name, has=True, evidence="could not be asked: KeyError") for name in ("renews", "lease"))
+    told = [text for text, _ in screen_lines(result().model_copy(update={"abilities": asked}))]
+    assert sum("KeyError" in text for text in told) == 1
 
 
 def test_a_crash_is_told_once_and_its_scenarios_are_not_told_again():

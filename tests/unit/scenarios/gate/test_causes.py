@@ -145,6 +145,17 @@ def test_what_follows_from_a_clause_that_its_scenario_does_not_demand_is_told_wi
     assert [cause.clause for cause in alone] == ["L4"]
 
 
+def test_a_clause_that_breaks_without_the_fault_of_a_cause_is_no_consequence_of_that_cause():
+    """S6 is known to need a pause. In a run without one, an S6 beside S4 comes from something else."""
+    found, _ = grouped(
+        Case("a", finding("S6", "pause"), 0),
+        Case("b", finding("S4", "lose_reply"), 1),
+        needs={"a": ("pause",), "b": ("lose_reply",)},
+        broken={"a": {"S6"}, "b": {"S6", "S4"}},
+    )
+    assert [(cause.clause, cause.scenarios) for cause in found] == [("S6", ("a",)), ("S4", ("b",))]
+
+
 def test_a_mistake_that_needs_no_fault_takes_none_for_its_own_that_needs_a_changed_record():
     """S3 twice: a guard without a clock, and a holder that keeps what is gone. Shrunk to no fault, it is the first."""
     cases = Case("a", finding("S3", "pause"), 0), Case("b", finding("S3", "delete_object"), 1)

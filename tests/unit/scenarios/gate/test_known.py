@@ -127,6 +127,7 @@ def test_an_entry_of_another_lock_is_about_nothing_here(tmp_path: Path) -> None:
     [
         ("", r"known\.yaml:1:1: document is empty"),
         ("version: 2\nknown: []", r"known\.yaml:1:10: version: expected 1"),
+        ("version: true\nknown: []", r"known\.yaml:1:10: version: expected 1"),
         ("known: []", r"known\.yaml:1:1: version: expected 1"),
         ("version: 1", r"known\.yaml:1:1: known: expected a list"),
         ("version: 1\nknwon: []", r"known\.yaml:2:1: knwon: is no key here\. Did you mean 'known'\?"),
