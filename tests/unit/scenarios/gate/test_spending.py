@@ -10,8 +10,9 @@ def scouted(events: int = 100, *, is_broken: bool = False, is_open: bool = False
 
 
 def test_what_broke_gets_no_further_seeds():
-    """It is red already."""
-    assert set(further_seeds({"red": scouted(is_broken=True), "green": scouted()}, events=10_000)) == {"green"}
+    """It is red already, also where something else never happened in it."""
+    asked = {"red": scouted(is_broken=True), "open, too": scouted(is_broken=True, is_open=True), "green": scouted()}
+    assert set(further_seeds(asked, events=10_000)) == {"green"}
 
 
 def test_what_never_happened_is_served_first():
