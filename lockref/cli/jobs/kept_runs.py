@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import io
 import time
 import webbrowser
 import zipfile
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lockref.atomic_files import write_atomically
 from lockref.cli.jobs.console import printable
 from lockref.cli.jobs.reporting import report
 from lockref.cli.jobs.surplus import DAY_S, age_of
@@ -164,13 +166,13 @@ def export_run(console: Console, name: str, *, out: Path | None) -> int:
         page="\n".join(f"{folder.name}/{page}: the page; open it in a browser, it needs no network." for page in pages),
         replays="".join(f"lockref replay failures/{path.name}\n" for path in failures),
     )
-    beside = target.with_name(f".{target.name}.part")
-    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, content in sorted({**contents, "README.txt": readme.encode()}.items()):
             # A fixed date: what is packed is told by its bytes, not by when they were written.
             archive.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
-    beside.replace(target)
-    console.say(f"packed    {target} ({counted(len(contents), 'file')}, {size_in_words(target.stat().st_size)})")
+    write_atomically(target, packed.getvalue())
+    console.say(f"packed    {target} ({counted(len(contents), 'file')}, {size_in_words(packed.tell())})")
     return 0
 
 
@@ -186,7 +188,11 @@ def _page(console: Console, folder: Path) -> Path:
 def _accounts(folder: Path) -> list[tuple[Path, Results]]:
     """The parts of a run that were judged, each with its account."""
     found = [folder, *sorted(folder.glob("*/")), *sorted(folder.glob("*/*/"))]
-    judged = [path for path in found if (path / "results.json").is_file() and "analysis" not in path.parts]
+    judged = [
+        path
+        for path in found
+        if (path / "results.json").is_file() and "analysis" not in path.parts and _is_inside(path, folder)
+    ]
     return [(path, load_results(path / "results.json")) for path in judged]
 
 
@@ -201,8 +207,15 @@ def _files(folder: Path) -> list[Path]:
     return [
         path
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not set(path.relative_to(folder).parts[:-1]) & set(_LEFT_OUT)
+        if path.is_file()
+        and not set(path.relative_to(folder).parts[:-1]) & set(_LEFT_OUT)
+        and _is_inside(path, folder)
     ]
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """False for what a link leads to: it may be any file of this machine, which nobody means to send away."""
+    return path.resolve() == folder.resolve() / path.relative_to(folder)
 
 
 def size_in_words(size: int) -> str:

@@ -101,6 +101,20 @@ def test_a_run_is_packed_with_its_page_and_failures(kept: Path, capsys: Capture,
     assert "same trace" in capsys.readouterr().out
 
 
+def test_what_a_link_leads_to_is_not_packed(kept: Path, tmp_path: Path) -> None:
+    """A folder of somebody else may have links to any file of this machine, and to other runs."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("SECRET")
+    green = next(path for path in sorted(Path(".lockref/runs").iterdir()) if path.resolve() != latest())
+    (green / "link.txt").symlink_to(secret)
+    (green / "others").symlink_to("..")
+    assert run(["runs", "export", green.name, "--out", "new/for-you.zip"]) == 0
+    with zipfile.ZipFile("new/for-you.zip") as archive:
+        names = archive.namelist()
+    assert f"{green.name}/results.json" in names
+    assert not [name for name in names if "link" in name or "others" in name or name.startswith("failures/")]
+
+
 @pytest.mark.parametrize(("starts", "code"), [(True, 0), (False, 5)])
 def test_a_page_is_opened_and_made_first(
     kept: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, starts: bool, code: int
