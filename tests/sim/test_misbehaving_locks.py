@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,11 +234,11 @@ def test_a_lock_leaves_the_process_of_the_laboratory_alone() -> None:
             os.kill(os.getpid(), 0)
             return super().lock(timeout_s)
 
-    folder = os.getcwd()
+    folder = Path.cwd()
     for lock, called in ((Moves, r"os\.chdir"), (Signals, r"os\.kill")):
         with pytest.raises(DeterminismError, match=called):
             run_seeds(CRASH, provider_from(lock, name="misbehaving"), [1])
-    assert os.getcwd() == folder
+    assert Path.cwd() == folder
 
 
 def test_what_a_lock_prints_is_not_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import io
+import math
 import time
 import webbrowser
 import zipfile
@@ -207,9 +207,7 @@ def _files(folder: Path) -> list[Path]:
     return [
         path
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and not set(path.relative_to(folder).parts[:-1]) & set(_LEFT_OUT)
-        and _is_inside(path, folder)
+        if path.is_file() and not set(path.relative_to(folder).parts[:-1]) & set(_LEFT_OUT) and _is_inside(path, folder)
     ]
 
 

@@ -140,6 +140,18 @@ def test_a_token_that_comes_again() -> None:
     history.granted("n2", call=3 * S, applied=4 * S, returned=4 * S + 1, token=3, valid_for=10 * S)
     told = explained(history, "S2")
     assert told.sentence == "n1 had token 3 since 1.000 s; n2 was given token 3 at 4.000 s"
+    assert "cannot tell the two apart" in told.paragraph
+
+
+def test_a_token_that_falls() -> None:
+    """S2: a resource refuses the later one, which is the wrong one."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S, returned=S + 1, token=3, valid_for=10 * S)
+    history.released(one, call=2 * S, applied=2 * S + 1)
+    history.granted("n2", call=3 * S, applied=4 * S, returned=4 * S + 1, token=2, valid_for=10 * S)
+    told = explained(history, "S2")
+    assert told.sentence == "n1 had token 3 since 1.000 s; n2 was given token 2 at 4.000 s"
+    assert "which is smaller, so a resource that compares tokens refuses the wrong one" in told.paragraph
 
 
 def restarted(history: History, node: str, *, down: int, up: int) -> ToldFault:
@@ -279,6 +291,33 @@ def test_a_request_of_the_wire_has_no_calls() -> None:
     history.believes(held, S + 1, 2 * S)
     told = explained(history, "S4")
     assert told.sentence == "n2 wrote at 30.000 s, and no record of its own was ever in force"
+
+
+def test_a_take_over_is_from_the_holder_just_before() -> None:
+    """S3: the lease that had ended is that of n2, and not of n1, who had the lock before n2."""
+    history = timed(**SECONDS)
+    first = history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.released(first, call=2 * S, applied=2 * S + 1)
+    one = history.granted("n2", call=3 * S, applied=4 * S, returned=4 * S + 1, valid_for=10 * S)
+    other = history.granted("n3", call=14 * S, applied=15 * S, returned=15 * S + 1, valid_for=10 * S)
+    history.believes(one, 4 * S + 1, 16 * S)
+    history.believes(other, 15 * S + 1, 17 * S)
+    told = explained(history, "S3")
+    assert "n3 took the lock over at 15.000 s, 1 s after the lease of n2 had ended" in told.paragraph
+
+
+def test_the_longest_of_several_pauses_is_the_one_to_blame() -> None:
+    """S3: a short one before it, within the lease, did no harm."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S // 2, returned=S // 2 + 1, valid_for=10 * S)
+    history.fault("n1", 6 * S // 10, "pause", "begin")
+    history.fault("n1", 7 * S // 10, "pause", "end")
+    history.fault("n1", S, "pause", "begin")
+    other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
+    history.fault("n1", 13 * S, "pause", "end")
+    history.believes(one, S // 2 + 1, 13 * S)
+    history.believes(other, 23 * S // 2 + 1, 14 * S)
+    assert "; n1 woke at 13.000 s and still said yes" in explained(history, "S3", [PAUSE]).sentence
 
 
 def test_a_third_client_that_has_the_lock_meanwhile_did_not_take_it_over() -> None:

@@ -77,7 +77,9 @@ def test_the_last_line_is_the_verdict(code, word):
 
 def test_a_lock_that_could_not_be_asked_is_told_so_once():
     """Ten abilities and one reason: the reason is told in one line."""
-    asked = tuple(AbilityFound(name=name, has=True, evidence="could not be asked: KeyError") for name in ("renews", "lease"))
+    asked = tuple(
+        AbilityFound(name=name, has=True, evidence="could not be asked: KeyError") for name in ("renews", "lease")
+    )
     told = [text for text, _ in screen_lines(result().model_copy(update={"abilities": asked}))]
     assert sum("KeyError" in text for text in told) == 1
 

@@ -43,6 +43,20 @@ def test_a_lock_that_cannot_be_run_is_taken_for_compare_and_swap(tmp_path, monke
     assert found.words == "what nobody has seen: it is taken for compare-and-swap"
 
 
+def test_a_lock_that_asks_no_store_is_taken_for_compare_and_swap(tmp_path, monkeypatch) -> None:
+    """It hides what it sends, or sends nothing while it is looked at: no store is let off for that."""
+    (tmp_path / "silent.py").write_text(
+        "class Silent:\n    grant = None\n    def __init__(self, context): self.runtime = context.runtime\n"
+        "    def try_lock(self): return False\n"
+        "    def lock(self, timeout_s):\n        self.runtime.sleep(int(timeout_s * 1e9))\n        return False\n"
+        "    def unlock(self): ...\n    def holds(self): return False\n    def close(self): ...\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    found = learn_requests(load_provider("./silent.py:Silent"))
+    assert (found.is_seen, found.designs) == (False, ("cas",))
+    assert found.how.endswith("none of its requests was seen")
+
+
 @pytest.mark.parametrize(
     ("sent", "designs"),
     [

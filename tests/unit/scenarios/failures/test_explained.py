@@ -7,6 +7,8 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from scenarios.definition.load import catalogue, load_scenario, parse_scenario
 from scenarios.failures.explained import explain
 from scenarios.failures.judged_run import broken_clauses
 from scenarios.failures.kept_case import written
+from scenarios.failures.needed_faults import needed_faults
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.description import happened
 from sim.faults.plan import FAULT_TYPES, parse_fault
@@ -91,6 +94,28 @@ def test_a_lock_that_keeps_the_clause_leaves_nothing_to_explain(stored: dict[str
     """Under the lock that says no in time there is no failure, and no cause is made up."""
     with pytest.raises(ConfigError, match="no longer fails: S3 holds under hardened"):
         explain(stored["S3"], provider="hardened")
+
+
+def test_a_clause_that_holds_is_not_explained_by_another_that_breaks(stored: dict[str, Path], tmp_path: Path) -> None:
+    """Hudi's lock breaks S3 in this run, and keeps S1."""
+    path = tmp_path / "altered.json"
+    path.write_text(json.dumps({**json.loads(stored["S3"].read_text()), "clause": "S1"}))
+    with pytest.raises(ConfigError, match="no longer fails: S1 holds under hudi"):
+        explain(path)
+
+
+def test_of_two_faults_that_do_alone_one_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be left out, and not both: the second is tried without the first."""
+
+    def plan(*ids: str) -> SimpleNamespace:
+        faults = tuple(SimpleNamespace(id=fault_id) for fault_id in ids)
+        return SimpleNamespace(faults=faults, without=lambda gone: plan(*(each for each in ids if each not in gone)))
+
+    failure: Any = SimpleNamespace(plan=plan("a", "b"), shrink=None, seed=1, schedule=(), clause="S3")
+    monkeypatch.setattr(f"{needed_faults.__module__}.run_simulated", lambda *_given, plan, **_named: plan)
+    monkeypatch.setattr(f"{needed_faults.__module__}.broken_clauses", lambda run: {"S3"} if run.faults else set())
+    anything: Any = None
+    assert needed_faults(failure, anything, anything, {"a", "b"}).unneeded == ("b",)
 
 
 def test_the_code_that_a_file_names_is_not_imported(stored: dict[str, Path], tmp_path: Path) -> None:
