@@ -27,9 +27,11 @@ from lockref.cli.options import (
 @click.option("--only-mine", "is_only_mine", is_flag=True, help="Only the FILES, and not the catalogue.")
 @click.option(
     "--declare", "declared", type=Declaration(), multiple=True, metavar="WORD",
-    help="What the lock can do, such as renews or one-task, whatever is seen; may be repeated.",
+    help="What the lock can do, such as renews or one-task, also if its runs do not show it; may be repeated.",
 )  # fmt: skip
-@click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B of each scenario; default as many as the time allows.")
+@click.option(
+    "--seeds", "--seed", type=SEED_RANGE, help="Seeds of each scenario, A..B; default as many as the gate plans."
+)
 @click.option(
     "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
     help="Processes; auto: one for each core.",
@@ -38,7 +40,9 @@ from lockref.cli.options import (
     "-k", "selected", type=Expression(),
     help="Only scenarios that match, in pytest's grammar: words of names, ids, kinds of faults, clauses.",
 )  # fmt: skip
-@click.option("--exclude", "excluded", type=Expression(), multiple=True, help="Not these; may be repeated.")
+@click.option(
+    "--exclude", "excluded", type=Expression(), multiple=True, help="Leave out scenarios that match; may be repeated."
+)
 @click.option(
     "--last-failed", "--lf", "is_last_failed", is_flag=True,
     help="Only scenarios that stopped the last gate of the same lock here; all, if none did.",
@@ -46,7 +50,7 @@ from lockref.cli.options import (
 @click.option("--fail-fast", "is_fail_fast", is_flag=True, help="End after the first scenario that breaks.")
 @click.option(
     "--for", "budget_ns", type=Duration(), metavar="DURATION",
-    help="Time of the whole: what the plan leaves of it goes where something broke, and where little was looked at.",
+    help="Time of the whole gate. What is left after the planned runs goes to further seeds.",
 )  # fmt: skip
 @click.option("--known", type=NEW_FILE, help="Accepted failures: a YAML file of causes, reasons and last days.")
 @click.option(

@@ -65,7 +65,7 @@ def everywhere(command: Decorated, *, hidden: bool = True) -> Decorated:
         ),
         click.option(
             "-v", "--verbose", is_flag=True, expose_value=False, callback=_note, hidden=hidden,
-            help="All of it: each failure in full, and each scenario that does not apply.",
+            help="Tell more: each failure in full, and each scenario that does not apply.",
         ),
         click.option(
             "-q", "--quiet", is_flag=True, expose_value=False, callback=_note, hidden=hidden,

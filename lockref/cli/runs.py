@@ -29,7 +29,10 @@ def command() -> None:
 @AS_JSON
 @click.pass_context
 def list_command(ctx: click.Context, count: int, as_json: bool) -> int:
-    """List the newest runs, each with its verdict, its size, its age and its command."""
+    """List the newest runs.
+
+    Each has its verdict, its size, its age and its command.
+    """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.kept_runs import list_runs
 
@@ -41,7 +44,10 @@ def list_command(ctx: click.Context, count: int, as_json: bool) -> int:
 @AS_JSON
 @click.pass_context
 def show_command(ctx: click.Context, run: str, as_json: bool) -> int:
-    """Show one run: its command, its verdict part by part, the failures that it stored, its files."""
+    """Show what RUN did and found.
+
+    That is its command, its verdict part by part, the failures that it stored, and its files.
+    """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.kept_runs import show_run
 
@@ -54,7 +60,10 @@ def show_command(ctx: click.Context, run: str, as_json: bool) -> int:
 @click.option("--node", "nodes", multiple=True, help="Only events of this node; may be repeated.")
 @click.pass_context
 def events_command(ctx: click.Context, run: str, number: int | None, nodes: tuple[str, ...]) -> int:
-    """Print the recorded events of RUN as text, a line for each: when, who, what, and what was answered."""
+    """Print the recorded events of RUN as text.
+
+    Each event has a line: when, who, what, and what was answered.
+    """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.kept_runs import print_events
 
@@ -65,7 +74,10 @@ def events_command(ctx: click.Context, run: str, number: int | None, nodes: tupl
 @RUN
 @click.pass_context
 def open_command(ctx: click.Context, run: str) -> int:
-    """Show the page of RUN in a browser; make the page first where there is none."""
+    """Open the page of RUN in a browser.
+
+    Where there is no page yet, it is made first.
+    """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.kept_runs import open_page
 
@@ -77,7 +89,10 @@ def open_command(ctx: click.Context, run: str) -> int:
 @click.option("--out", type=NEW_FILE, help="The file; default RUN.zip in this folder.")
 @click.pass_context
 def export_command(ctx: click.Context, run: str, out: Path | None) -> int:
-    """Pack RUN into one ZIP file for a colleague: its page, its history, its results, its stored failures."""
+    """Pack RUN into one ZIP file for a colleague.
+
+    The file has the page, the history, the results and the stored failures of the run.
+    """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.kept_runs import export_run
 
@@ -101,7 +116,10 @@ def export_command(ctx: click.Context, run: str, out: Path | None) -> int:
 def prune_command(
     ctx: click.Context, days: int, keep: int, gigabytes: float, with_failures: bool, is_dry: bool, as_json: bool
 ) -> int:
-    """Remove runs beyond the limits, never one that goes on or the latest. Interrupted, each is whole or gone."""
+    """Remove runs that are beyond the limits.
+
+    The latest run and a run that is not over are never removed. After a Ctrl-C each run is there whole, or gone.
+    """
     from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.pruning import prune_runs
     from lockref.cli.jobs.surplus import DAY_S, Limits

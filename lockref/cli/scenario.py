@@ -28,7 +28,7 @@ def command() -> None:
 @AS_JSON
 @click.pass_context
 def list_command(ctx: click.Context, /, as_json: bool, **asked: Any) -> None:
-    """The catalogue, with the verdict expected of each build.
+    """List the catalogue, with the expected verdicts.
 
     \b
     lockref scenario list --fault pause --build hudi
@@ -43,7 +43,10 @@ def list_command(ctx: click.Context, /, as_json: bool, **asked: Any) -> None:
 @click.argument("name", metavar="SCENARIO", shell_complete=scenario_names)
 @click.pass_context
 def show_command(ctx: click.Context, name: str) -> None:
-    """Say what happens in SCENARIO (a file or a name), what goes wrong, and what is expected of each build."""
+    """Show a scenario in words.
+
+    SCENARIO is a file or a name. Told is what happens in it, what goes wrong, and what is expected of each build.
+    """
     from lockref.cli.jobs.cataloguing import show_scenario
 
     show_scenario(Console(ctx.obj), name)
@@ -55,7 +58,9 @@ def show_command(ctx: click.Context, name: str) -> None:
 @click.option("--trust", is_flag=True, help="Also import and run the locks and programs that a file names.")
 @click.pass_context
 def validate_command(ctx: click.Context, files: tuple[str, ...], provider: str, trust: bool) -> int:
-    """Read scenario files, and say what is wrong with them (file, line, column) and what a run would refuse.
+    """Say what is wrong with scenario files.
+
+    Each complaint has its file, line and column. What a run would refuse is told as well.
 
     One seed is run, in virtual time. Code that a file names is neither imported nor run without --trust.
 
@@ -99,7 +104,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
 @command.command(name="schema")
 @click.option("--output", "-o", type=NEW_FILE, help="File; default standard output.")
 def schema_command(output: Path | None) -> None:
-    """JSON Schema of a scenario file, for editors."""
+    """Print the JSON Schema of scenario files, for editors."""
     from lockref.atomic_files import write_atomically
     from scenarios.definition.schema import scenario_schema
 

@@ -29,7 +29,7 @@ from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.failures.stored_failures import FAILURES, load_failure
 from scenarios.gate.abilities import Abilities, ask
-from scenarios.gate.demands import LACKS, Ability, Asked
+from scenarios.gate.demands import LACKS, Ability, Demands
 from scenarios.gate.exploration import explore
 
 SEEDS: Final = range(1, 51)
@@ -93,7 +93,7 @@ def check_lock(provider: str | type[object], scenario: str, seeds: Sequence[int]
     if part.error is not None:
         raise part.error
     if part.result is None:
-        reason = part.misfit or part.asked.not_applicable
+        reason = part.misfit or part.demands.not_applicable
         return LockResult(scenario=loaded.name, provider=spec.name, outcome="not_applicable", reason=reason)
     done = part.result
     store = FailureStore(loaded, spec, source=scenario, budget=_SHRINKING)
@@ -101,15 +101,15 @@ def check_lock(provider: str | type[object], scenario: str, seeds: Sequence[int]
         done.summary, title=done.title, scenario=loaded.name, provider=spec.name, provenance={},
         store_failure=store.store,
     )  # fmt: skip
-    outcome = _outcome(results, part.asked)
-    reason = {"not_applicable": part.asked.not_applicable, "inconclusive": "; ".join(results.reasons)}.get(outcome, "")
+    outcome = _outcome(results, part.demands)
+    reasons = {"not_applicable": part.demands.not_applicable, "inconclusive": "; ".join(results.reasons)}
     return LockResult(
         scenario=loaded.name,
         provider=spec.name,
         outcome=outcome,
-        reason=reason or results.statement,
+        reason=reasons.get(outcome) or results.statement,
         runs=results.runs,
-        text=outgoing("\n".join(_lines(results, outcome, [*done.notices, part.asked.note], spec))),
+        text=outgoing("\n".join(_lines(results, outcome, [*done.notices, part.demands.note], spec))),
         failures=tuple(failure.id for failure in results.failures),
     )
 
@@ -144,11 +144,11 @@ def _abilities_of(spec: ProviderSpec) -> Abilities:
     return _known[key]
 
 
-def _outcome(results: Results, asked: Asked) -> Ending:
+def _outcome(results: Results, demands: Demands) -> Ending:
     standing = results.standing()
     if standing == "violated":
         return standing
-    if asked.not_applicable:
+    if demands.not_applicable:
         return "not_applicable"
     return "inconclusive" if standing == "inconclusive" else "held"
 

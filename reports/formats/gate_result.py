@@ -67,7 +67,7 @@ class FailureGroup(_Part):
     """The failures of one cause.
 
     cause: a word for the cause that is the same for every seed: `S3:two-clients:stopped`.
-    id: of the failure that speaks for the group (`lockref replay`); scenario and seed: where it was found.
+    id: of the failure that is its example (`lockref replay`); scenario and seed: where it was found.
     clause: the first cause in its run. also: further clauses that broke in the runs of the group.
     shape: how the clause broke, in words. faults: the kinds of faults that the shrunk run needs.
     sentence: one line with client and numbers. replay: the line that shows it again; "" if none does.

@@ -36,7 +36,7 @@ BLOCKS_MAX: Final = 3
 NAMES_MAX: Final = 12
 """Scenarios that are named for one cause."""
 AS_IN: Final = "as in"
-"""The note of a failure that names the one which speaks for its cause."""
+"""The note of a failure that names the example of its cause."""
 
 _COLOURS: Final[Mapping[Outcome, str]] = {
     "held": "held", "violated": "violated", "not_live": "violated", "accepted": "inconclusive",
@@ -90,12 +90,12 @@ class ShownCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownFailure:
-    """A failure of one scenario. cause, speaker: the anchor and the id of the cause that it shows; "" for none."""
+    """A failure of one scenario. cause, example: the anchor and the id of the cause that it shows; "" for none."""
 
     heading: str
     block: str
     cause: str
-    speaker: str
+    example: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,9 +312,9 @@ def _scenario(gated: GatedScenario, judged: Judged, anchor: str, cause_of: Mappi
 
 
 def _failure(failure: Failure, cause_of: Mapping[str, str]) -> ShownFailure:
-    speaker = failure.id if failure.id in cause_of else dict(failure.notes).get(AS_IN, "")
+    example = failure.id if failure.id in cause_of else dict(failure.notes).get(AS_IN, "")
     return ShownFailure(
-        heading=headed(failure), block=failure.block, cause=cause_of.get(speaker, ""), speaker=short(speaker, 40)
+        heading=headed(failure), block=failure.block, cause=cause_of.get(example, ""), example=short(example, 40)
     )
 
 

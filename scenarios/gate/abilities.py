@@ -82,7 +82,7 @@ _HOLD_S: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AbilityFinding:
     """The state of knowledge about one ability.
 
     has: whether the lock is held to it. evidence: what was seen, in one line. is_declared: the lock, or whoever runs
@@ -100,7 +100,7 @@ class Finding:
 class Abilities:
     """The abilities of one lock."""
 
-    findings: Mapping[Ability, Finding]
+    findings: Mapping[Ability, AbilityFinding]
 
     @property
     def has(self) -> frozenset[Ability]:
@@ -244,7 +244,7 @@ def ask(spec: ProviderSpec, declared: Iterable[Ability] = (), denied: Iterable[A
         reentered, together = _run(spec, _REENTRY), _run(spec, _TASKS)
     except LockrefError as error:
         evidence = f"could not be asked: {error}"
-        return Abilities({each: Finding(ability=each, has=True, evidence=evidence) for each in Ability})
+        return Abilities({each: AbilityFinding(ability=each, has=True, evidence=evidence) for each in Ability})
     seen = [
         *_of_holding(held),
         _lease(crashed),
@@ -266,7 +266,7 @@ def _declared_by(spec: ProviderSpec) -> Sequence[Ability]:
     ]
 
 
-def _with_word(found: Finding, declared: set[Ability], denied: set[Ability]) -> Finding:
+def _with_word(found: AbilityFinding, declared: set[Ability], denied: set[Ability]) -> AbilityFinding:
     """A finding, with what was declared about its ability."""
     if found.ability in declared:
         contradiction = "" if found.has else f"declared, but {found.evidence}"
@@ -291,7 +291,7 @@ def _run(spec: ProviderSpec, text: str) -> _Answer:
     return _Answer(Summary.of(judge(events, runs), events, runs), events, factory.watch)
 
 
-def _of_holding(held: _Answer) -> list[Finding]:
+def _of_holding(held: _Answer) -> list[AbilityFinding]:
     """The abilities that a holder of its own shows: renewals, tokens, records, releases, writes beside the record."""
     holds = held.count("grant")
     span = f"{counted(holds, 'hold')} of up to {_HOLD_S} s"
@@ -301,38 +301,38 @@ def _of_holding(held: _Answer) -> list[Finding]:
     stamped = held.rows(Kind.SENT, Op.ACQUIRE)["valid_until_ns"]
     stamps = len(stamped) - stamped.null_count
     return [
-        Finding(
+        AbilityFinding(
             ability=Ability.RENEWS,
             has=bool(renewals),
             evidence=f"renewed {renewals:,} times in {span}" if renewals else f"never renewed in {span}",
         ),
-        Finding(
+        AbilityFinding(
             ability=Ability.TOKENS,
             has=bool(tokens),
             evidence=f"{tokens:,} of {counted(holds, 'grant')} carried a fencing token"
             if tokens
             else f"none of {counted(holds, 'grant')} carried a fencing token",
         ),
-        Finding(
+        AbilityFinding(
             ability=Ability.RECORD,
             has=bool(records),
             evidence=f"its decoder reads its records in {counted(records, 'write')}"
             if records
             else "none of its writes reads as a record: it declares no decoder, or the decoder reads nothing",
         ),
-        Finding(
+        AbilityFinding(
             ability=Ability.STAMPS,
             has=bool(stamps),
             evidence=f"{stamps:,} of {counted(records, 'record')} said until when, by a wall clock"
             if records
             else "nobody can read its records",
         ),
-        Finding(
+        AbilityFinding(
             ability=Ability.RELEASES,
             has=bool(releases),
             evidence=f"gave back {releases:,} of {counted(holds, 'grant')}",
         ),
-        Finding(
+        AbilityFinding(
             ability=Ability.BESIDE,
             has=bool(beside),
             evidence=f"{counted(beside, 'write')} to other objects than its record"
@@ -342,7 +342,7 @@ def _of_holding(held: _Answer) -> list[Finding]:
     ]
 
 
-def _lease(crashed: _Answer) -> Finding:
+def _lease(crashed: _Answer) -> AbilityFinding:
     """Does somebody else get the lock after its holder has crashed?"""
     answers = crashed.rows(Kind.RETURN, Op.ACQUIRE)
     granted = pc.equal(answers["outcome"], Outcome.APPLIED.name.lower())
@@ -352,10 +352,10 @@ def _lease(crashed: _Answer) -> Finding:
         evidence = f"after its holder had crashed, another had it within {slowest} (validity 10 s)"
     else:
         evidence = "after its holder had crashed, nobody else had it within 58 s"
-    return Finding(ability=Ability.LEASE, has=bool(later), evidence=evidence)
+    return AbilityFinding(ability=Ability.LEASE, has=bool(later), evidence=evidence)
 
 
-def _reentry(reentered: _Answer) -> Finding:
+def _reentry(reentered: _Answer) -> AbilityFinding:
     """Does the task that holds get in again?"""
     entries = reentered.count("reentry")
     late = [clause for clause in reentered.broken if clause.startswith("L")]
@@ -365,10 +365,10 @@ def _reentry(reentered: _Answer) -> Finding:
         evidence = f"the task that held could not enter again, and its call did not end in time ({', '.join(late)})"
     else:
         evidence = "the task that held was not let in again"
-    return Finding(ability=Ability.REENTRY, has=bool(entries), evidence=evidence)
+    return AbilityFinding(ability=Ability.REENTRY, has=bool(entries), evidence=evidence)
 
 
-def _tasks(together: _Answer) -> Finding:
+def _tasks(together: _Answer) -> AbilityFinding:
     """Can two tasks of one process use one lock?
 
     The interface promises the calls of one task. A lock that asks which task calls it is made for more, and so is one
@@ -383,10 +383,10 @@ def _tasks(together: _Answer) -> Finding:
     why += ", and its mutex serves its own tasks" if watch.mutexes else ", and makes no mutex"
     if not watch.is_for_several:
         took = f"{why}: not tried beyond one question (--declare {Ability.TASKS} tries it)"
-    return Finding(ability=Ability.TASKS, has=watch.is_for_several, evidence=took)
+    return AbilityFinding(ability=Ability.TASKS, has=watch.is_for_several, evidence=took)
 
 
-def _losses(spec: ProviderSpec, cut_off: _Answer) -> Finding:
+def _losses(spec: ProviderSpec, cut_off: _Answer) -> AbilityFinding:
     """Is the listener told when a holder is cut off for longer than its lease?"""
     told = cut_off.watch.losses
     runs = counted(cut_off.summary.runs, "run")
@@ -395,4 +395,4 @@ def _losses(spec: ProviderSpec, cut_off: _Answer) -> Finding:
         if told
         else f"told its listener of no loss in {runs} without its store"
     )
-    return Finding(ability=Ability.LOSSES, has=LOSSES in spec.claims, evidence=evidence)
+    return AbilityFinding(ability=Ability.LOSSES, has=LOSSES in spec.claims, evidence=evidence)

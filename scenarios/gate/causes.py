@@ -56,7 +56,7 @@ class Case:
 
     @property
     def rank(self) -> tuple[bool, int, int, int, int]:
-        """The order in which failures speak for their group: safety, few faults, causes first, early scenarios."""
+        """The order in which failures become examples: safety, few faults, causes first, early scenarios."""
         finding = self.finding
         return (
             finding.clause not in SAFETY,
@@ -90,20 +90,20 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause: the failure that speaks for it, what is known of that one, and every failure that it accounts for."""
+    """One cause: its example, what is known of that one, and every failure that it accounts for."""
 
-    speaker: Case
+    example: Case
     known: Examined
     cases: tuple[Case, ...]
 
     @property
     def clause(self) -> str:
-        return self.speaker.finding.clause
+        return self.example.finding.clause
 
     @property
     def kind(self) -> FailureKind:
         """The kind of every failure of this cause, with what the shrunk run needs."""
-        return FailureKind.of(self.speaker.finding, self.known.needs)
+        return FailureKind.of(self.example.finding, self.known.needs)
 
     @property
     def scenarios(self) -> tuple[str, ...]:
@@ -125,10 +125,10 @@ def causes_of(cases: Iterable[Case], examine: Callable[[Case], Examined]) -> lis
     waiting = sorted(cases, key=lambda case: case.rank)
     found: list[Cause] = []
     while waiting:
-        speaker, *others = waiting
-        known = examine(speaker)
-        cause = Cause(speaker, known, ())
-        members = [speaker, *(case for case in others if cause.kind.accounts_for(case.kind))]
+        example, *others = waiting
+        known = examine(example)
+        cause = Cause(example, known, ())
+        members = [example, *(case for case in others if cause.kind.accounts_for(case.kind))]
         taken = {id(case) for case in members}
         waiting = [case for case in others if id(case) not in taken]
         first = _as_consequence(cause, found)
@@ -137,7 +137,7 @@ def causes_of(cases: Iterable[Case], examine: Callable[[Case], Examined]) -> lis
         else:
             found[first] = replace(found[first], cases=(*found[first].cases, *members))
     found = _joined(found)
-    return sorted(found, key=lambda cause: (cause.clause not in SAFETY, -len(cause.scenarios), cause.speaker.rank))
+    return sorted(found, key=lambda cause: (cause.clause not in SAFETY, -len(cause.scenarios), cause.example.rank))
 
 
 def _joined(found: Sequence[Cause]) -> list[Cause]:
@@ -164,7 +164,7 @@ def _as_consequence(cause: Cause, found: Sequence[Cause]) -> int | None:
     """The place of an earlier cause that the run of this one shows, too, and of which this clause is a consequence."""
     broken = {**cause.known.beside, **cause.known.broken}
     for place, earlier in enumerate(found):
-        is_in_run = earlier.clause in broken and earlier.kind.effects <= cause.speaker.kind.effects
+        is_in_run = earlier.clause in broken and earlier.kind.effects <= cause.example.kind.effects
         if is_in_run and follows(cause.clause, broken.get(cause.clause), earlier.clause, broken[earlier.clause]):
             return place
         if _is_same_late_yes(cause, earlier):
@@ -180,7 +180,7 @@ def _is_same_late_yes(cause: Cause, earlier: Cause) -> bool:
     if (cause.clause, earlier.clause) != ("L4", "S3") or cause.kind.shape != "told too late":
         return False
     shown = {**earlier.known.beside, **earlier.known.broken}
-    return "L4" in shown and earlier.kind.effects <= cause.speaker.kind.effects
+    return "L4" in shown and earlier.kind.effects <= cause.example.kind.effects
 
 
 def also_broken(cause: Cause) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ _OWNER_IS_A_TASK: Final = "owner_ends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Demands:
     """The demands of a scenario on a lock.
 
     dropped: the demanded situations that are not asked of it, each with the ability that it lacks.
@@ -110,18 +110,18 @@ class Asked:
         return "; ".join(f"without {', '.join(names)}: {reason}" for reason, names in by_reason.items())
 
 
-def asked_of(scenario: Scenario, has: Iterable[Ability]) -> Asked:
+def demands_on(scenario: Scenario, has: Iterable[Ability]) -> Demands:
     """The demands of `scenario` on a lock that has these abilities."""
     able = frozenset(has)
     workload = scenario.workload
     if workload.life in _TASKS and Ability.TASKS not in able:
         why = f"two tasks of one process use one lock, and {LACKS[Ability.TASKS]}"
-        return Asked(dropped={}, not_applicable=why, is_run=False)
+        return Demands(dropped={}, not_applicable=why, is_run=False)
     dropped: dict[str, Ability] = {}
     for situation in scenario.demanded(clients=scenario.clients, duration_ns=scenario.duration.least):
         if (lack := _lacking(scenario, situation, able)) is not None:
             dropped[situation] = lack
-    return Asked(dropped=dropped, not_applicable=_not_applicable(scenario, dropped, able))
+    return Demands(dropped=dropped, not_applicable=_not_applicable(scenario, dropped, able))
 
 
 def not_demanded_of(scenario: Scenario, stands_on: str, has: Iterable[Ability]) -> frozenset[str]:

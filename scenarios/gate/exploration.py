@@ -16,23 +16,23 @@ from scenarios.campaign import Campaign, CampaignResult, run_campaigns
 from scenarios.definition.mixture import inapplicable
 from scenarios.definition.schema import Scenario
 from scenarios.gate.abilities import Abilities
-from scenarios.gate.demands import Asked, asked_of, not_demanded_of
+from scenarios.gate.demands import Demands, demands_on, not_demanded_of
 from scenarios.gate.observed import with_observed
-from scenarios.gate.shares import SoFar, next_round
-from scenarios.gate.spending import SCOUTS, Scouted, further_seeds
+from scenarios.gate.shares import ScenarioProgress, next_round
+from scenarios.gate.spending import FIRST_SEEDS, FirstRuns, further_seeds
 
 
 @dataclass(slots=True, kw_only=True)
 class Explored:
     """One scenario of a gate.
 
-    asked: what it asks of this lock. misfit: why it says nothing about the lock; "" if it does.
+    demands: what it asks of this lock. misfit: why it says nothing about the lock; "" if it does.
     source: the file, if it is the user's own; what that demands has to come about. "" for one of the catalogue.
     result: its runs, judged; None where none was made, because of the misfit or of `error`.
     """
 
     scenario: Scenario
-    asked: Asked
+    demands: Demands
     misfit: str = ""
     source: str = ""
     result: CampaignResult | None = None
@@ -129,30 +129,30 @@ class _Explorer:
         self._parts = [
             Explored(
                 scenario=scenario,
-                asked=asked_of(scenario, self._has),
+                demands=demands_on(scenario, self._has),
                 misfit=inapplicable(scenario, spec),
                 source=own.get(name, ""),
             )
             for name, scenario in scenarios.items()
         ]
-        self._running = [part for part in self._parts if not part.misfit and part.asked.is_run]
+        self._running = [part for part in self._parts if not part.misfit and part.demands.is_run]
 
     def run_first_seeds(self, seeds: Sequence[int] | None) -> None:
         """Run each scenario over `seeds`, or over the first few where the caller names none."""
-        self._run({part.scenario.name: part.scenario.seeds(seeds, range(1, SCOUTS + 1)) for part in self._running})
+        self._run({part.scenario.name: part.scenario.seeds(seeds, range(1, FIRST_SEEDS + 1)) for part in self._running})
 
     def run_planned_seeds(self) -> None:
         """Run the further seeds that `spending` deals out from what the first ones have shown."""
         if self._must_end():
             return
-        more = further_seeds({part.scenario.name: _scouted(part) for part in self._running if _may_go_on(part)})
-        self._run({name: range(SCOUTS + 1, SCOUTS + 1 + number) for name, number in more.items()})
+        more = further_seeds({part.scenario.name: _first_runs(part) for part in self._running if _may_go_on(part)})
+        self._run({name: range(FIRST_SEEDS + 1, FIRST_SEEDS + 1 + number) for name, number in more.items()})
 
     def run_until_the_time_is_over(self, left_ns: Callable[[], int]) -> None:
         """Run further seeds in rounds (`shares`), until too little time is left for one. left_ns: see `explore`."""
         while not self._must_end():
             going_on = [part for part in self._running if _may_go_on(part)]
-            planned = next_round([_so_far(part) for part in going_on], self._processes * left_ns())
+            planned = next_round([_progress_of(part) for part in going_on], self._processes * left_ns())
             if not planned:
                 return
             self._run({name: range(done + 1, done + 1 + number) for name, (done, number) in planned.items()})
@@ -204,9 +204,9 @@ class _Explorer:
         self._abilities = _settled(self._spec, self._running, self._abilities)
 
 
-def _so_far(part: Explored) -> SoFar:
+def _progress_of(part: Explored) -> ScenarioProgress:
     assert part.result is not None, "only what ran goes on"
-    return SoFar(
+    return ScenarioProgress(
         name=part.scenario.name,
         seeds=part.result.seeds,
         spent_ns=part.result.spent_ns,
@@ -221,7 +221,7 @@ def situation_counts(result: CampaignResult) -> dict[str, int]:
 
 def _may_go_on(part: Explored) -> bool:
     """True for a scenario whose seeds are not pinned, that ran, and that is about such a lock."""
-    return part.scenario.seed is None and part.result is not None and not part.asked.not_applicable
+    return part.scenario.seed is None and part.result is not None and not part.demands.not_applicable
 
 
 def _settled(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities) -> Abilities:
@@ -230,9 +230,9 @@ def _settled(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities
         if part.result is not None:
             abilities = abilities.seen_later(situation_counts(part.result), where=part.scenario.name)
     for part in parts:
-        part.asked = asked_of(part.scenario, abilities.has)
+        part.demands = demands_on(part.scenario, abilities.has)
         if part.result is not None:
-            part.result.ask(part.scenario, spec, without=part.asked.without)
+            part.result.ask(part.scenario, spec, without=part.demands.without)
     return abilities
 
 
@@ -241,15 +241,15 @@ def _excused(spec: ProviderSpec, parts: Sequence[Explored], abilities: Abilities
     for part in parts:
         if part.result is None or part.source:
             continue
-        part.asked = with_observed(part.asked, part.scenario, abilities.has, part.result.summary)
-        part.result.ask(part.scenario, spec, without=part.asked.without)
+        part.demands = with_observed(part.demands, part.scenario, abilities.has, part.result.summary)
+        part.result.ask(part.scenario, spec, without=part.demands.without)
 
 
-def _scouted(part: Explored) -> Scouted:
-    assert part.result is not None, "only what ran is scouted"
+def _first_runs(part: Explored) -> FirstRuns:
+    assert part.result is not None, "only what ran is first_runs"
     summary = part.result.summary
     verdicts = decide(summary)
-    return Scouted(
+    return FirstRuns(
         runs=summary.runs,
         events=summary.events // max(1, summary.runs),
         is_broken=VIOLATED in (verdicts.safety, verdicts.liveness, verdicts.fairness),

@@ -33,7 +33,7 @@ _NEEDED: Final = ("cause", "reason", "expires")
 _KEYS: Final = ("provider", "cause", "reason", "expires")
 
 
-class Cause(Protocol):
+class NamedCause(Protocol):
     """A failure as a gate groups it over scenarios: clause, shape and kinds of faults, in one word."""
 
     @property
@@ -55,11 +55,11 @@ class KnownFailure:
     reason: str
     expires: date
 
-    def is_about(self, found: Cause, lock: Collection[str]) -> bool:
+    def is_about(self, found: NamedCause, lock: Collection[str]) -> bool:
         """True if this failure of a lock with these names is meant."""
         return self.is_of(lock) and (_begins(found.cause, self.cause) or self._is_larger(found))
 
-    def _is_larger(self, found: Cause) -> bool:
+    def _is_larger(self, found: NamedCause) -> bool:
         """True for this failure with more faults than it needs, because there was no time to shrink it.
 
         Else a slow machine would be stopped by a failure that a fast one accepts.
@@ -105,7 +105,7 @@ class Acceptance:
 
 
 def accept(
-    known: Iterable[KnownFailure], found: Sequence[Cause], *, lock: Collection[str], today: date, is_whole: bool
+    known: Iterable[KnownFailure], found: Sequence[NamedCause], *, lock: Collection[str], today: date, is_whole: bool
 ) -> Acceptance:
     """The found failures that are accepted today, and what is wrong with the list.
 
@@ -127,7 +127,7 @@ def accept(
     return Acceptance(accepted=accepted, notes=tuple(notes))
 
 
-def _missing(entry: KnownFailure, found: Iterable[Cause], *, is_whole: bool) -> str:
+def _missing(entry: KnownFailure, found: Iterable[NamedCause], *, is_whole: bool) -> str:
     """The note about an entry that no failure matches."""
     broader = next((each.cause for each in found if entry.is_part_of(each.cause)), "")
     if broader:

@@ -20,7 +20,7 @@ from reports.checks.situation_names import IDLE
 from reports.checks.spec import NOT_APPLICABLE, SAFETY
 from reports.checks.summary import Summary
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
-from scenarios.gate.demands import LACKS, Ability, Asked, lack_of
+from scenarios.gate.demands import LACKS, Ability, Demands, lack_of
 from sim.faults.plan import FAULT_TYPES
 
 _UNHEARD: Final = frozenset({"partition", "freeze_service", "crash_service", "delay", "drip"})
@@ -35,15 +35,15 @@ Reached = Mapping[str, tuple[int, int]]
 """Situation to the number of runs in which it came about, and how often."""
 
 
-def with_observed(asked: Asked, scenario: Scenario, able: Iterable[Ability], summary: Summary) -> Asked:
+def with_observed(demands: Demands, scenario: Scenario, able: Iterable[Ability], summary: Summary) -> Demands:
     """The demands on a lock with these abilities, once the runs have shown what it never does. summary: of all runs."""
     has = frozenset(able)
     demanded = {name: runs for name, runs in summary.verdicts.items() if name not in summary.not_demanded}
     found = never_done(scenario, has, summary.reach, runs=summary.runs)
     return replace(
-        asked,
-        observed={name: why for name, why in found.items() if name not in asked.dropped},
-        not_applicable=asked.not_applicable or (shows_nothing(has, demanded) if summary.runs else ""),
+        demands,
+        observed={name: why for name, why in found.items() if name not in demands.dropped},
+        not_applicable=demands.not_applicable or (shows_nothing(has, demanded) if summary.runs else ""),
     )
 
 

@@ -17,7 +17,7 @@ PART_OF_LEFT: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoFar:
+class ScenarioProgress:
     """The exploration of one scenario so far: its seeds, the time they took (nanoseconds), and whether any failed."""
 
     name: str
@@ -31,7 +31,7 @@ class SoFar:
         return max(1, self.spent_ns // max(1, self.seeds))
 
 
-def next_round(explored: Sequence[SoFar], left_ns: int) -> dict[str, tuple[int, int]]:
+def next_round(explored: Sequence[ScenarioProgress], left_ns: int) -> dict[str, tuple[int, int]]:
     """By scenario, the seeds that it has had and the further ones to run now; empty where too little time is left.
 
     left_ns: the time that is left, of all processes together. A scenario gets at most as many seeds as it has had, so
@@ -46,10 +46,10 @@ def next_round(explored: Sequence[SoFar], left_ns: int) -> dict[str, tuple[int, 
     return planned
 
 
-def _filled(side: Sequence[SoFar], share_ns: int) -> dict[str, tuple[int, int]]:
+def _filled(side: Sequence[ScenarioProgress], share_ns: int) -> dict[str, tuple[int, int]]:
     """The scenarios that were looked at least get more seeds, until the share is planned."""
     planned: dict[str, tuple[int, int]] = {}
-    for each in sorted(side, key=lambda so_far: so_far.spent_ns):
+    for each in sorted(side, key=lambda progress: progress.spent_ns):
         more = min(max(1, each.seeds), share_ns // each.seed_ns)
         if more == 0:
             break

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-SCOUTS: Final = 4
+FIRST_SEEDS: Final = 4
 """So many seeds of each scenario run first. Most situations come about in one of them."""
 
 EVENTS: Final = 1_000_000
@@ -21,7 +21,7 @@ SEEDS_MAX: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scouted:
+class FirstRuns:
     """The first runs of one scenario. events: of one run. is_open: something never happened."""
 
     runs: int
@@ -30,7 +30,9 @@ class Scouted:
     is_open: bool
 
 
-def further_seeds(scouted: Mapping[str, Scouted], *, events: int = EVENTS, most: int = SEEDS_MAX) -> dict[str, int]:
+def further_seeds(
+    first_runs: Mapping[str, FirstRuns], *, events: int = EVENTS, most: int = SEEDS_MAX
+) -> dict[str, int]:
     """The number of further seeds of each scenario; only those that get some are named.
 
     A scenario that broke is red already and gets none. Where a situation never came about, seeds may show it, so these
@@ -38,14 +40,14 @@ def further_seeds(scouted: Mapping[str, Scouted], *, events: int = EVENTS, most:
     """
     left = events
     given: dict[str, int] = {}
-    for name, found in scouted.items():
+    for name, found in first_runs.items():
         if found.is_open and not found.is_broken and found.runs:
             seeds = min(most - found.runs, left // 2 // max(1, found.events))
             if seeds > 0:
                 given[name] = seeds
                 left -= seeds * found.events
     others = {
-        name: found for name, found in scouted.items() if not found.is_open and not found.is_broken and found.runs
+        name: found for name, found in first_runs.items() if not found.is_open and not found.is_broken and found.runs
     }
     for place, (name, found) in enumerate(sorted(others.items(), key=lambda entry: (-entry[1].events, entry[0]))):
         # The dearest ones first: what a cheap one does not need of its share is dealt out to nobody twice.

@@ -21,7 +21,7 @@ from reports.formats.gate_result import (
     Outcome,
 )
 from scenarios.gate.causes import Cause, also_broken
-from scenarios.gate.spending import SCOUTS
+from scenarios.gate.spending import FIRST_SEEDS
 from scenarios.worlds.attribution import LockRaised
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def outcome_of(results: Results, part: Explored) -> Outcome:
         return VIOLATED
     if VIOLATED in (results.liveness, results.fairness_claims):
         return NOT_LIVE
-    if part.asked.not_applicable:
+    if part.demands.not_applicable:
         return NOT_APPLICABLE
     return INCONCLUSIVE if results.worst == INCONCLUSIVE else HELD
 
@@ -48,15 +48,15 @@ def outcome_of(results: Results, part: Explored) -> Outcome:
 def reason_of(results: Results, part: Explored, outcome: Outcome) -> str:
     """The reason for an outcome; of a scenario that held, the situations that were not asked of this lock."""
     if outcome == NOT_APPLICABLE:
-        return part.asked.not_applicable
+        return part.demands.not_applicable
     if outcome == INCONCLUSIVE:
         return "; ".join(results.reasons)
-    return part.asked.note if outcome == HELD else ""
+    return part.demands.note if outcome == HELD else ""
 
 
 def group_of(cause: Cause, block: str) -> FailureGroup:
-    """A cause, as an account tells it. block: the failure that speaks for it, as `sim` tells it."""
-    known, speaker = cause.known, cause.speaker
+    """A cause, as an account tells it. block: its example, as `sim` tells it."""
+    known, example = cause.known, cause.example
     return FailureGroup(
         cause=cause.kind.word,
         id=known.identity,
@@ -64,8 +64,8 @@ def group_of(cause: Cause, block: str) -> FailureGroup:
         shape=cause.kind.shape,
         faults=known.needs,
         sentence=known.sentence,
-        scenario=speaker.scenario,
-        seed=speaker.finding.run,
+        scenario=example.scenario,
+        seed=example.finding.run,
         replay=known.replay,
         scenarios=cause.scenarios,
         runs=cause.runs,
@@ -138,13 +138,13 @@ def unexplored(found_by: Exploration) -> list[str]:
     began = [number for number in runs if number]
     found = []
     if found_by.cut:
-        few = sum(number <= SCOUTS for number in began)
+        few = sum(number <= FIRST_SEEDS for number in began)
         never = sum(
-            part.asked.is_run and not part.misfit and (part.result is None or not part.result.summary.runs)
+            part.demands.is_run and not part.misfit and (part.result is None or not part.result.summary.runs)
             for part in found_by.explored
         )
         found.append(
-            f"{counted(never, 'scenario')} not begun, {counted(few, 'scenario')} with at most {SCOUTS} seeds: "
+            f"{counted(never, 'scenario')} not begun, {counted(few, 'scenario')} with at most {FIRST_SEEDS} seeds: "
             f"{found_by.cut}"
         )
     if began:

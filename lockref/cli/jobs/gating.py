@@ -148,7 +148,7 @@ def run_gate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Alike:
-    """A failure of a cause for which another failure speaks. It is not stored: its seed shows it again."""
+    """A failure of a cause whose example is another failure. It is not stored: its seed shows it again."""
 
     id: str
     replay: str
@@ -250,10 +250,10 @@ class _Gate:
         if part.misfit and part.source:
             reason = f"{part.source} does not apply to {self._spec.name}: {part.misfit}"
             return GatedScenario(**about, outcome=NOT_RUN, reason=reason, exit_code=USAGE)  # type: ignore[arg-type]
-        if part.result is None and part.asked.is_run and not part.misfit:
+        if part.result is None and part.demands.is_run and not part.misfit:
             return GatedScenario(**about, outcome=INCONCLUSIVE, exit_code=OPEN)  # type: ignore[arg-type]
         if part.result is None:
-            reason = part.misfit or part.asked.not_applicable
+            reason = part.misfit or part.demands.not_applicable
             return GatedScenario(**about, outcome=NOT_APPLICABLE, reason=reason)  # type: ignore[arg-type]
         results = self._written(part)
         outcome = outcome_of(results, part)
@@ -289,8 +289,8 @@ class _Gate:
         )
         self._blocks.update({failure.id: failure.block for failure in results.failures})
         results.notices += done.notices
-        if part.asked.note:
-            results.notices.append(f"not asked of this lock: {part.asked.note}")
+        if part.demands.note:
+            results.notices.append(f"not asked of this lock: {part.demands.note}")
         write_run(self._folder.part(part.scenario.name).path, *done.history, results, allowed=self._allowed)
         return results
 
@@ -299,12 +299,12 @@ class _Gate:
         if known is not None:
             return known
         seed_line = f"lockref sim {part.reference} --provider {self._spec.name} --seed {finding.run}"
-        speaker = self._speaker(part.scenario.name, finding)
-        notes = (("as in", speaker), ("from seed", seed_line)) if speaker else (("from seed", seed_line),)
+        example = self._example_of(part.scenario.name, finding)
+        notes = (("as in", example), ("from seed", seed_line)) if example else (("from seed", seed_line),)
         return _Alike(id=f"{finding.clause}-{finding.run}", replay=seed_line, notes=notes)
 
-    def _speaker(self, scenario: str, finding: Finding) -> str:
-        """The id of the failure that speaks for the cause of this one; "" for what followed from another clause."""
+    def _example_of(self, scenario: str, finding: Finding) -> str:
+        """The id of the failure that is the example of this cause; "" for what followed from another clause."""
         for cause in self._causes:
             if any(case.scenario == scenario and case.finding.key == finding.key for case in cause.cases):
                 return cause.known.identity

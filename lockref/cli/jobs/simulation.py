@@ -24,7 +24,7 @@ from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.gate.abilities import ask
-from scenarios.gate.demands import asked_of, not_demanded_of
+from scenarios.gate.demands import demands_on, not_demanded_of
 from scenarios.gate.exploration import situation_counts
 from scenarios.gate.observed import with_observed
 from scenarios.runs import RunFolder, provenance, unfinished_runs
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from scenarios.campaign import CampaignResult
     from scenarios.definition.schema import Scenario
     from scenarios.gate.abilities import Abilities
-    from scenarios.gate.demands import Asked
+    from scenarios.gate.demands import Demands
 
 SEEDS = range(1, 201)
 DETERMINISM_EVERY = 10
@@ -124,7 +124,7 @@ def simulate(
         accounts.say_groups()
         skipped |= accounts.not_applicable
         if abilities is not None:
-            accounts.doubt(abilities, {name: (loaded[name], each) for name, each in question.asked.items()})
+            accounts.doubt(abilities, {name: (loaded[name], each) for name, each in question.demands.items()})
         if take_all:
             _say_skipped_by_catalogue(console, skipped, spec, is_each_told=show_skipped or console.verbose)
         code = accounts.conclude(folder, skipped)
@@ -137,11 +137,11 @@ def simulate(
 class _Question:
     """The question that one command puts to a lock.
 
-    asked: by scenario, what is asked of such a lock there; empty unless the whole catalogue is run. misfits: by
+    demands: by scenario, what is asked of such a lock there; empty unless the whole catalogue is run. misfits: by
     scenario, why it is not run. abilities: of the lock; None where nobody asked for them.
     """
 
-    asked: Mapping[str, Asked]
+    demands: Mapping[str, Demands]
     misfits: Mapping[str, str]
     abilities: Abilities | None
 
@@ -162,9 +162,9 @@ class _Question:
 
 def _question(console: Console, loaded: Mapping[str, Scenario], spec: ProviderSpec, *, take_all: bool) -> _Question:
     abilities = _abilities(console, spec) if take_all else None
-    asked = {} if abilities is None else {name: asked_of(each, abilities.has) for name, each in loaded.items()}
-    misfits = {name: each.not_applicable for name, each in asked.items() if not each.is_run}
-    return _Question(asked=asked, misfits=misfits | _misfits(loaded, spec), abilities=abilities)
+    demands = {} if abilities is None else {name: demands_on(each, abilities.has) for name, each in loaded.items()}
+    misfits = {name: each.not_applicable for name, each in demands.items() if not each.is_run}
+    return _Question(demands=demands, misfits=misfits | _misfits(loaded, spec), abilities=abilities)
 
 
 def _account(
@@ -186,7 +186,7 @@ def _account(
     for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
         if abilities is not None:
             abilities = abilities.seen_later(situation_counts(result), where=campaign.scenario.name)
-        results = accounts.take(campaign, result, source=name, part=parts[name], asked=question.asked.get(name))
+        results = accounts.take(campaign, result, source=name, part=parts[name], demands=question.demands.get(name))
         # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
         if results is not None and (result.is_interrupted or interrupts.was_heard()):
             folder.describe(verdict=results.verdict)
@@ -228,11 +228,17 @@ class _Accounts:
         self.errors = dict(errors)
 
     def take(
-        self, campaign: Campaign, result: CampaignResult, *, source: str, part: RunFolder, asked: Asked | None = None
+        self,
+        campaign: Campaign,
+        result: CampaignResult,
+        *,
+        source: str,
+        part: RunFolder,
+        demands: Demands | None = None,
     ) -> Results | None:
         """Say and keep what came of a campaign; None where an error ended it. source: how the user named the scenario.
 
-        part: the folder of its account. asked: what the scenario asks of such a lock; None for all that it says.
+        part: the folder of its account. demands: what the scenario asks of such a lock; None for all that it says.
         """
         if result.error is not None:
             # A lock that fails in one scenario may still break its word in the next one.
@@ -241,14 +247,14 @@ class _Accounts:
                 _say_error(self._console, result.scenario, result.error)
             return None
         told = _notices(campaign, result)
-        if asked is not None:
-            # Asked again with what the runs have shown: `asked` itself says what the abilities alone leave out.
-            asked = self._observed(campaign, result, asked)
-            result.ask(campaign.scenario, campaign.spec, without=asked.without)
-            if asked.note:
-                told.append(f"not asked of this lock: {asked.note}")
-            if asked.not_applicable and not result.summary.findings and not result.is_interrupted:
-                self.not_applicable[campaign.scenario.name] = asked.not_applicable
+        if demands is not None:
+            # Asked again with what the runs have shown: `demands` itself says what the abilities alone leave out.
+            demands = self._observed(campaign, result, demands)
+            result.ask(campaign.scenario, campaign.spec, without=demands.without)
+            if demands.note:
+                told.append(f"not asked of this lock: {demands.note}")
+            if demands.not_applicable and not result.summary.findings and not result.is_interrupted:
+                self.not_applicable[campaign.scenario.name] = demands.not_applicable
         store = FailureStore(
             campaign.scenario,
             campaign.spec,
@@ -265,15 +271,15 @@ class _Accounts:
             self.results.append(results)
         return results
 
-    def _observed(self, campaign: Campaign, result: CampaignResult, asked: Asked) -> Asked:
+    def _observed(self, campaign: Campaign, result: CampaignResult, demands: Demands) -> Demands:
         """The same, without what never came about because of what the lock does not do."""
         if self._abilities is None:
-            return asked
-        return with_observed(asked, campaign.scenario, self._abilities.has, result.summary)
+            return demands
+        return with_observed(demands, campaign.scenario, self._abilities.has, result.summary)
 
-    def doubt(self, abilities: Abilities, asked: Mapping[str, tuple[Scenario, Asked]]) -> None:
+    def doubt(self, abilities: Abilities, demands: Mapping[str, tuple[Scenario, Demands]]) -> None:
         """Take back what was said of scenarios that asked too little: the lock showed later what it can do."""
-        late = [name for name, (scenario, each) in asked.items() if asked_of(scenario, abilities.has) != each]
+        late = [name for name, (scenario, each) in demands.items() if demands_on(scenario, abilities.has) != each]
         if late:
             self._is_doubted = True
             self._console.say(

@@ -91,7 +91,7 @@ def test_limits_abilities_notes_and_what_was_cut_are_told(tmp_path: Path) -> Non
 
 
 def test_a_failure_of_a_scenario_leads_to_its_cause(tmp_path: Path) -> None:
-    """By its own id, or by the note that names the failure which speaks for it."""
+    """By its own id, or by the note that names the example of its cause."""
     results = full(title="e08-paused-holder")
     results.failures[0].id = "LK-1"
     other = results.failures[0].model_copy(update={"id": "S4-9", "notes": [("as in", "LK-1")]})

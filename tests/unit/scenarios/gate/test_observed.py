@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reports.checks.situation_names import IDLE
-from scenarios.gate.demands import Ability, asked_of, not_demanded_of
+from scenarios.gate.demands import Ability, demands_on, not_demanded_of
 from scenarios.gate.observed import never_done, shows_nothing
 from tests.unit.scenarios.gate.test_demands import ALL, SIMPLE, scenario
 
@@ -109,7 +109,7 @@ def test_a_late_write_of_a_lock_without_records_and_tokens_is_nobodys_to_judge(h
 def test_both_kinds_of_reason_stand_in_the_note():
     """What an ability leaves out, and what was observed."""
     made = scenario(faults=LATE_RELEASE, must_happen="renewal")
-    asked = asked_of(made, SIMPLE)
+    asked = demands_on(made, SIMPLE)
     told = type(asked)(dropped=asked.dropped, observed={"fault:error": "it sent no release"})
     assert told.note == "without renewal: this lock does not renew; without fault:error: it sent no release"
     assert told.without == {"renewal", "fault:error"}
