@@ -84,7 +84,7 @@ def test_limits_abilities_notes_and_what_was_cut_are_told(tmp_path: Path) -> Non
     """All that the last screen says stands on the page, too."""
     page = written(tmp_path)
     for text in (
-        "handoff.p99 &lt; 2s: 4.000 s", "never renewed in 12 holds of 40 s", "remove the entry",
+        "handoff.p99 &lt; 2s: 4.000 s", "never renewed in 36 holds of up to 40 s", "remove the entry",
         "the time of --for was over", "swarm: 4 of 60 seeds",
     ):  # fmt: skip
         assert text in page, text
