@@ -59,7 +59,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CellToRun:
     """One cell to be run: a lock at a point."""
 
     spec: ProviderSpec
@@ -67,7 +67,7 @@ class Asked:
 
 
 def measured(
-    asked: Sequence[Asked],
+    asked: Sequence[CellToRun],
     seeds: Sequence[int],
     *,
     processes: int | None,
@@ -94,7 +94,7 @@ def measured(
                 yield cell_of(each, result)
 
 
-def cell_of(asked: Asked, result: CampaignResult) -> Cell:
+def cell_of(asked: CellToRun, result: CampaignResult) -> Cell:
     """The cell that a campaign has measured."""
     summary = result.summary
     seeds: dict[str, int] = {}

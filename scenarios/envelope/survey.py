@@ -14,7 +14,7 @@ from itertools import product
 from lockref.lab.loading import ProviderSpec
 from scenarios.envelope.axes import STEPS_PER_RESOLUTION, Axis
 from scenarios.envelope.bisection import Bracket, first_change
-from scenarios.envelope.cells import Asked, Cell, measured
+from scenarios.envelope.cells import Cell, CellToRun, measured
 from scenarios.envelope.contended import Point
 from scenarios.envelope.promise import Promise, promises_of
 
@@ -120,7 +120,7 @@ class Survey:
 
     def _measure(self, step: str, asked: Iterable[tuple[ProviderSpec, Point]]) -> bool:
         """Run what is not known yet; False if that was cut short."""
-        new = [Asked(spec=spec, point=point) for spec, point in asked if (spec.name, point) not in self._cells]
+        new = [CellToRun(spec=spec, point=point) for spec, point in asked if (spec.name, point) not in self._cells]
         done = 0
         for cell in measured(new, self.seeds, processes=self.processes, is_over=self.is_over):
             self._cells[cell.provider, cell.point] = cell

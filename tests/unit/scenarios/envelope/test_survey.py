@@ -10,7 +10,7 @@ import pytest
 from lockref.lab.loading import load_provider
 from scenarios.envelope import survey as surveying
 from scenarios.envelope.axes import Axis, axes_of, parse_axis
-from scenarios.envelope.cells import Asked, Cell
+from scenarios.envelope.cells import Cell, CellToRun
 from scenarios.envelope.contended import Point
 from scenarios.envelope.document import document_of
 from scenarios.envelope.sentences import answer
@@ -29,7 +29,7 @@ def made_up(
 ) -> Callable[..., Iterator[Cell]]:
     """What stands in the place of `measured`: the share of broken runs is a function of the point."""
 
-    def measured(asked: Sequence[Asked], seeds: Sequence[int], **_: object) -> Iterator[Cell]:
+    def measured(asked: Sequence[CellToRun], seeds: Sequence[int], **_: object) -> Iterator[Cell]:
         for each in islice(asked, ended_after):
             violated = round(frequency(each.point) * len(seeds))
             yield Cell(

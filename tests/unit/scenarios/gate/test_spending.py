@@ -11,7 +11,11 @@ def first_runs(events: int = 100, *, is_broken: bool = False, is_open: bool = Fa
 
 def test_what_broke_gets_no_further_seeds():
     """It is red already, also where something else never happened in it."""
-    asked = {"red": first_runs(is_broken=True), "open, too": first_runs(is_broken=True, is_open=True), "green": first_runs()}
+    asked = {
+        "red": first_runs(is_broken=True),
+        "open, too": first_runs(is_broken=True, is_open=True),
+        "green": first_runs(),
+    }
     assert set(further_seeds(asked, events=10_000)) == {"green"}
 
 
