@@ -302,6 +302,25 @@ def test_a_scenario_with_a_broken_limit_of_its_own_is_not_accepted_with_its_caus
     assert _accepted(broken, [group()]) == broken
 
 
+def test_a_scenario_with_one_accepted_cause_and_another_is_not_accepted() -> None:
+    """Else a known failure would hide a new one in the same scenario."""
+    from lockref.cli.jobs.gate_acceptance import _accepted
+    from tests.unit.reports.formats.test_gate_formats import group
+
+    broken = GatedScenario(name="a", outcome="violated", groups=("LK-1", "LK-2"), exit_code=1)
+    accepted = group(accepted="accepted until 2999-12-31: r")
+    new = accepted.model_copy(update={"id": "LK-2", "accepted": ""})
+    assert _accepted(broken, [accepted, new]) == broken
+
+
+def test_a_gate_that_was_cut_does_not_say_that_a_known_failure_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    """It was not looked for in the scenarios that were not begun."""
+    listed = known("{cause: S1, reason: r, expires: 2999-12-31}")
+    assert run([*HUDI, *listed, "--fail-fast"]) == 1
+    assert last().cut
+    assert "not looked for in all scenarios: keep the entry" in capsys.readouterr().out
+
+
 def test_ctrl_c_keeps_and_tells_what_had_run(monkeypatch, capsys):
     """Exit 130; the scenario that was finished has its outcome, the others were not begun, and nothing is shrunk."""
     known = gating.explore

@@ -132,6 +132,19 @@ def test_a_store_that_ignores_a_condition_is_blamed() -> None:
     assert "This is the store's fault, and no lock is safe on a store that does so." in told.paragraph
 
 
+def test_what_breaks_after_a_fault_of_the_store_begins_with_that_fault() -> None:
+    """S3: both grants stand on one version, which no lock can help."""
+    history = timed(**SECONDS)
+    first = history.granted("n3", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.released(first, call=2 * S, applied=2 * S + 1)
+    base = history.version
+    one = history.granted("n1", call=3 * S, applied=4 * S, returned=4 * S + 2, valid_for=10 * S)
+    two = history.granted("n2", call=3 * S, applied=4 * S + 1, returned=4 * S + 3, if_version=base, valid_for=10 * S)
+    history.believes(one, 4 * S + 2, 6 * S)
+    history.believes(two, 4 * S + 3, 6 * S)
+    assert explained(history, "S3").paragraph.startswith("The store had broken its own promise before at 4.000 s")
+
+
 def test_a_token_that_comes_again() -> None:
     """S2: who had the token before."""
     history = timed(**SECONDS)
