@@ -178,6 +178,20 @@ def test_the_last_failed_scenarios_are_run_again(capsys: pytest.CaptureFixture[s
     assert len(outcomes()) == 3
 
 
+def test_what_was_accepted_did_not_stop_the_last_gate() -> None:
+    """A scenario that was left open did, though no cause is known of it."""
+    from lockref.cli.jobs.gate_options import _failed_last
+
+    accepted = GatedScenario(name="accepted", outcome="accepted", groups=("LK-1",))
+    undecided = GatedScenario(name="open", outcome="inconclusive", exit_code=3)
+    last_gate = GateResult(provider="hudi", stands_on="object store", exit_code=3, scenarios=(accepted, undecided))
+    folder = Path(".lockref/runs/20260101T000000-gate")
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text('{"status": "finished", "number": 1}')
+    (folder / "gate.json").write_text(last_gate.model_dump_json())
+    assert _failed_last("hudi") == (frozenset({"open"}), [])
+
+
 def test_fail_fast_ends_with_the_first_scenario_that_breaks(capsys: pytest.CaptureFixture[str]) -> None:
     """What was not begun is told, and is no further failure of JUnit."""
     assert run([*HUDI, "--fail-fast", "--junit", "gate.xml"]) == 1
