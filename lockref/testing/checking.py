@@ -159,6 +159,11 @@ def _lines(results: Results, outcome: Ending, notices: Sequence[str], spec: Prov
     if outcome != "violated":
         yield f"{results.title}: {outcome.replace('_', ' ')}: {results.statement}"
         yield from (f"  {reason}" for reason in (*results.untold_reasons, *notices) if reason)
+        if "never happened" in results.statement and results.runs < len(SEEDS):
+            yield (
+                f"  only {counted(results.runs, 'seed')} ran: more of them may bring it about "
+                f"(`seeds = range(1, {SEEDS.stop})`, or --lockref-seeds 1..{len(SEEDS)})"
+            )
         return
     first, *others = results.failures
     told = _explained(first, spec)

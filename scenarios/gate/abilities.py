@@ -382,7 +382,7 @@ def _tasks(together: _Answer) -> AbilityFinding:
     why = "it never asks which task calls it"
     why += ", and its mutex serves its own tasks" if watch.mutexes else ", and makes no mutex"
     if not watch.is_for_several:
-        took = f"{why}: not tried beyond one question (--declare {Ability.TASKS} tries it)"
+        took = f"{why}: scenarios in which two tasks share it are left out (--declare {Ability.TASKS} runs them)"
     return AbilityFinding(ability=Ability.TASKS, has=watch.is_for_several, evidence=took)
 
 

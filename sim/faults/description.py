@@ -5,7 +5,7 @@ Numbers are in the words of a plan (`31000000000 ns`); whoever prints them choos
 
 from __future__ import annotations
 
-from sim.faults.fault import Fault, RequestFault, Trigger
+from sim.faults.fault import Cut, Fault, RequestFault, Trigger
 from sim.faults.quantities import Quantity, fields_holding
 
 _UNITS = {
@@ -14,6 +14,14 @@ _UNITS = {
     Quantity.RATE: " ppm",
     Quantity.COUNT: "×",
     Quantity.PROBABILITY: " of them",
+}
+
+_CUTS_IN_WORDS: dict[Cut, str] = {
+    "c0": "before it was sent",
+    "c1": "before it was applied",
+    "c2": "before it was answered",
+    "c3": "with the answer on its way",
+    "c4": "once it was answered",
 }
 
 SPEAK_FOR_THEMSELVES = ("for_ns", "times", "probability")
@@ -76,8 +84,14 @@ def _numbers(fault: Fault) -> dict[str, tuple[int | float, str]]:
 
 
 def _place(when: Trigger) -> str:
-    """A place in a client's life: `at the 2nd renew of n1, at c4`."""
-    ordinal = {1: "1st", 2: "2nd", 3: "3rd"}.get(when.nth, f"{when.nth}th")
+    """A place in a client's life: `at the 2nd renew of n1, once it was answered (c4)`."""
     applied = " that was applied" if when.applied else ""
     latest = "" if when.at_latest_ns is None else f", at {when.at_latest_ns} ns at the latest"
-    return f"at the {ordinal} {when.op or 'request'} of {when.client}{applied}, at {when.cut}{latest}"
+    request = f"the {_ordinal(when.nth)} {when.op or 'request'} of {when.client}{applied}"
+    return f"at {request}, {_CUTS_IN_WORDS[when.cut]} ({when.cut}){latest}"
+
+
+def _ordinal(number: int) -> str:
+    """`1st`, `2nd`, `11th`, `21st`."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

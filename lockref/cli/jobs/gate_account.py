@@ -150,8 +150,18 @@ def unexplored(found_by: Exploration) -> list[str]:
     if began:
         middle = began[(len(began) - 1) // 2]
         share = f"fewer than {100 * bound_95(middle):.0f} % of its runs" if middle > FEW else "some of its runs only"
-        had = f"{began[0]} to {began[-1]}, half of them at most {middle}" if began[0] < began[-1] else f"{middle}"
         found.append(
-            f"more seeds: each scenario had {had}; a mistake that shows in {share} may have been missed (at 95 %)"
+            f"more seeds: each scenario ran {seeds_in_words(began)}; a mistake that shows in {share} "
+            "may have been missed (at 95 %)"
         )
     return [*found, "real servers (`lockref bench`)"]
+
+
+def seeds_in_words(numbers: Sequence[int]) -> str:
+    """`4 to 60 seeds, half of the scenarios 58 or more`. numbers: the seeds of each scenario, in rising order, at least one."""
+    least, middle, most = numbers[0], numbers[(len(numbers) - 1) // 2], numbers[-1]
+    if least == most:
+        return counted(most, "seed")
+    if middle == least:
+        return f"{least} to {most} seeds"
+    return f"{least} to {most} seeds, half of the scenarios {middle}{' or more' if middle < most else ''}"
