@@ -26,6 +26,7 @@ from lockref.claims import LEASE, LOSSES, NO_LEASE, TOKENS
 from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
+from lockref.runtime import NS_PER_MS
 from scenarios.envelope.contended import Point
 
 BETA_NS: Final = LockSettings().drift_bound_ns
@@ -90,13 +91,13 @@ def _known_age(left_ns: Callable[[Point], float]) -> Callable[[Point], float]:
 
 CLOCKS: Final = Limit(
     name="clocks",
-    text="clocks agree within β",
+    text=f"clocks agree within β = {BETA_NS // NS_PER_MS} ms",
     reference="Glossary: envelope",
     left_ns=lambda point: BETA_NS - _apart_ns(point),
 )
 STAMP: Final = Limit(
     name="lease",
-    text="the pause ends within V + β of the last renewal, less what a clock is ahead",
+    text="the pause ends within the validity and β of the last renewal, less what a clock is ahead",
     reference="Glossary: validity",
     left_ns=_known_age(lambda point: point.validity + BETA_NS - _apart_ns(point) - _age_ns(point) - point.pause),
 )

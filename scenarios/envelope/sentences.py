@@ -101,7 +101,7 @@ def _just_before(found: Surveyed, boundary: Boundary) -> str:
         return ""
     point = replace(boundary.at, **{boundary.along: held})
     runs = next((cell.runs for cell in found.cells if cell.point == point), 0)
-    return f" (at {_told(boundary.along, held)} 0 of {counted(runs, 'run')} broke: <3/{runs})"
+    return f" (at {_told(boundary.along, held)} 0 of {counted(runs, 'run')} broke, so fewer than {_share(runs)} do)"
 
 
 def _harm(found: Surveyed) -> list[str]:
@@ -125,30 +125,31 @@ def _promised(found: Surveyed, first: Axis, second: Axis | None) -> list[str]:
     if not inside:
         return ["It promises nothing at any point that was tried."]
     extent = _extent(found, first, second, inside)
-    return [f"Its promise: {extent}. Inside it 0 of {counted(runs, 'run')} broke, so fewer than {_share(runs)} do."]
+    return [f"{extent}. There 0 of {counted(runs, 'run')} broke, so fewer than {_share(runs)} do."]
 
 
 def _extent(found: Surveyed, first: Axis, second: Axis | None, inside: Sequence[Cell]) -> str:
-    """The extent of the promise of all clauses along each axis, in words."""
+    """The extent of the promise of all clauses along each axis, in words: `It promises to hold: while …`."""
     base = inside[0].point
     if second is None:
-        return _reached(found, first, replace(base, **{first.of.name: _mild(first)}))
+        return f"It promises to hold: {_reached(found, first, replace(base, **{first.of.name: _mild(first)}))}"
     mildest = replace(base, **{first.of.name: _mild(first), second.of.name: _mild(second)})
     worst = replace(mildest, **{first.of.name: _worst(first)})
     if found.is_promised(worst):
         far = _reach(found, second, worst)
-        return f"{first.of.freely}, {'and' if far is None else 'while'} {_reached(found, second, worst)}"
+        link = "and " if far is None else ""
+        return f"It promises to hold: {first.of.freely}, {link}{_reached(found, second, worst)}"
     return (
-        f"{_reached(found, first, mildest)}, with {_amount(second.of, mildest)}; "
-        f"{_reached(found, second, mildest)}, with {_amount(first.of, mildest)}"
+        f"It promises to hold: {_reached(found, first, mildest)}, with {_amount(second.of, mildest)}; "
+        f"or {_reached(found, second, mildest)}, with {_amount(first.of, mildest)}"
     )
 
 
 def _reached(found: Surveyed, axis: Axis, mildest: Point) -> str:
     far = _reach(found, axis, mildest)
     if not far and axis.of.nothing and far is not None:
-        return f"only {axis.of.nothing}"
-    return axis.of.freely if far is None else axis.of.within.format(axis.of.told(far))
+        return f"with {axis.of.nothing} only"
+    return axis.of.freely if far is None else f"while {axis.of.within.format(axis.of.told(far))}"
 
 
 def _reach(found: Surveyed, axis: Axis, mildest: Point) -> int | None:

@@ -158,7 +158,7 @@ def unexplored(found_by: Exploration) -> list[str]:
 
 
 def seeds_in_words(numbers: Sequence[int]) -> str:
-    """`4 to 60 seeds, half of the scenarios 58 or more`. numbers: the seeds of each scenario, in rising order, at least one."""
+    """`4 to 60 seeds, half of the scenarios 58 or more`. numbers: of each scenario, in rising order, at least one."""
     least, middle, most = numbers[0], numbers[(len(numbers) - 1) // 2], numbers[-1]
     if least == most:
         return counted(most, "seed")
