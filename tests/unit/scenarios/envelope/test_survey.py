@@ -121,7 +121,9 @@ def test_the_sentence_of_a_lock_that_breaks_by_a_pause_alone(monkeypatch: pytest
     assert told.sentences[0].startswith(
         "It broke from a pause of 10 s on with clocks that agree (at 9.75 s 0 of 10 runs"
     )
-    assert told.sentences[0].endswith("broke, so fewer than 30 % do); with clocks 2 s apart it broke from a pause of 8 s on.")
+    assert told.sentences[0].endswith(
+        "broke, so fewer than 30 % do); with clocks 2 s apart it broke from a pause of 8 s on."
+    )
     assert told.sentences[-1].startswith(
         "It promises to hold: while no pause is longer than 9.49 s, with clocks that agree; "
         "or while clocks agree within 500 ms, with no pause. There 0 of"
