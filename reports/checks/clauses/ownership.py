@@ -89,7 +89,7 @@ def _writes_of_others(truth: Truth) -> Ints:
     state = chain.state[here]
     same_node = chain.node[here] == chain.node[granted]
     older_token = (chain.token[here] != ABSENT) & (chain.token[here] < chain.token[granted])
-    other_owner = (chain.owner[here] != NO_TEXT) & (chain.owner[here] != chain.owner[granted])
+    other_owner = (chain.owner[here] != chain.owner[granted]) & _named_an_earlier_grant(truth, here)
     rival = here[~same_node]
     is_early = np.zeros(len(here), dtype=np.bool_)
     is_early[~same_node] = came_early(truth, rival - 1, rival)
@@ -106,6 +106,21 @@ def _writes_of_others(truth: Truth) -> Ints:
     foul |= state == FOREIGN
     fouls: Ints = here[foul]
     return fouls
+
+
+def _named_an_earlier_grant(truth: Truth, here: Ints) -> Flags:
+    """Per chain position: its record names the owner of an earlier grant of the node that wrote it.
+
+    Other names prove nothing: many locks write `nobody` into what they release.
+    """
+    chain, first = truth.changes, truth.grants.first
+    places = np.concatenate((first, here))
+    packed, _ = renumber(chain.group[places], chain.node[places].astype(np.int64), chain.owner[places].astype(np.int64))
+    distinct, who = np.unique(packed, return_inverse=True)
+    earliest = np.full(len(distinct), len(chain.row), dtype=np.int64)
+    np.minimum.at(earliest, who[: len(first)], first)
+    named: Flags = (chain.owner[here] != NO_TEXT) & (earliest[who[len(first) :]] < here)
+    return named
 
 
 def _releases_of_other_tasks(truth: Truth, operations: Operations, tenure_of_release: Ints) -> Ints:

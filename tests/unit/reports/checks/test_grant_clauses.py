@@ -403,6 +403,19 @@ def test_a_release_may_leave_owner_and_token_out(token):
     assert h.verdict("S6")["verdict"] == "held"
 
 
+@pytest.mark.parametrize(("owner", "expected"), [("nobody", "held"), ("owner-earlier", "violated")])
+def test_a_release_that_names_nobody_is_no_release_of_another_grant(owner, expected):
+    """S6: without a condition. Only the name of an earlier grant of the node tells that the release came late."""
+    h = History()
+    earlier = h.granted("n1", call=0, applied=1, returned=2, owner="owner-earlier")
+    h.released(earlier, call=3, applied=4, returned=5)
+    h.granted("n1", call=6, applied=7, returned=8, owner="owner-now")
+    request = h.call("n1", Op.RELEASE, 9)
+    h.write("n1", Op.RELEASE, sent=9, applied=10, owner=owner, if_version="")
+    h.returns("n1", Op.RELEASE, 11, request, Outcome.APPLIED)
+    assert h.verdict("S6")["verdict"] == expected
+
+
 def test_what_was_overwritten_by_hand_and_comes_back_is_no_revival():
     """S6: nobody knows what the hand has written, so the grant need not have ended."""
     h = History()
@@ -928,8 +941,9 @@ def test_a_conditional_release_under_another_name_knew_what_it_hit():
     """S6: one node's release of its own later grant is foul only where it was unconditional."""
     for condition, expected in ((None, "held"), ("", "violated")):
         h = History()
-        h.granted("n1", call=0, applied=1, returned=2, owner="second")
-        h.write("n1", Op.RELEASE, sent=5, owner="first", if_version=condition)
+        h.granted("n1", call=0, applied=1, returned=2, owner="first", valid_for=2)
+        h.granted("n1", call=10, applied=11, returned=12, owner="second")
+        h.write("n1", Op.RELEASE, sent=15, owner="first", if_version=condition)
         assert h.verdict("S6")["verdict"] == expected
 
 

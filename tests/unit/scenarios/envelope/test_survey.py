@@ -137,8 +137,8 @@ def test_the_sentence_of_a_lock_that_breaks_by_clocks_alone(monkeypatch: pytest.
     assert told.headline == "held at any pause while clocks agree within 500 ms"
     assert told.sentences[0] == (
         "Your writers may pause as long as they like while clocks agree within 500 ms (promised; 20 s was the worst "
-        "that was tried); it broke with clocks 1.031 s apart, at a pause of 10 s (at 1 s 0 of 10 runs broke, so fewer than "
-        "30 % do)."
+        "that was tried); it broke with clocks 1.031 s apart, at a pause of 10 s (at 1 s 0 of 10 runs broke, so fewer "
+        "than 30 % do)."
     )
 
 
