@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -74,14 +75,14 @@ def commit() -> str:
 
 
 def provenance(arguments: Mapping[str, object]) -> dict[str, object]:
-    """The provenance of a run, for running it again: versions, commit, machine, arguments."""
+    """The provenance of a run, for running it again: versions, commit, machine, arguments, the command as a shell takes it."""
     return {
         "lockref": lockref.__version__,
         "commit": commit(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "arguments": dict(arguments),
-        "command": " ".join(["lockref", *sys.argv[1:]]),
+        "command": shlex.join(["lockref", *sys.argv[1:]]),
         "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -86,3 +87,10 @@ def test_folders_that_are_no_runs_of_ours_stay(tmp_path, clock, monkeypatch):
     for _ in range(4):
         begin(tmp_path)
     assert all((folder / "data").exists() for folder in foreign)
+
+
+def test_the_command_of_a_run_can_be_pasted_into_a_shell(monkeypatch):
+    """A limit has spaces and a `<`: without quotes the shell would read a file of the name `2s`."""
+    words = ["lockref", "evaluate", "memory:", "--contenders", "1,8", "--require", "handoff.p99 < 2s"]
+    monkeypatch.setattr("sys.argv", words)
+    assert shlex.split(str(module.provenance({})["command"])) == words
