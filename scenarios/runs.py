@@ -75,7 +75,7 @@ def commit() -> str:
 
 
 def provenance(arguments: Mapping[str, object]) -> dict[str, object]:
-    """The provenance of a run, for running it again: versions, commit, machine, arguments, the command as a shell takes it."""
+    """The provenance of a run, for running it again: versions, commit, machine, arguments, the command for a shell."""
     return {
         "lockref": lockref.__version__,
         "commit": commit(),
