@@ -144,7 +144,6 @@ def lock_file(program: Named, packages: Packages | NodeNative) -> Path:
 
 def package_list(program: Named, packages: Packages | NodeNative) -> bytes:
     """The text of `lock_file`. An installed lockref has it compressed (hatch_build.py). Raises OSError."""
-    """The bytes of `lock_file`. An installed lockref has it compressed (hatch_build.py). Raises OSError."""
     path = lock_file(program, packages)
     if path.exists():
         return path.read_bytes()
