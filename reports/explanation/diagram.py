@@ -6,7 +6,8 @@ from typing import Final
 
 from lockref.words import counted
 from reports.explanation.explanation import Bar, Diagram, Mark, Message
-from reports.explanation.facts import PAUSES, Exchange, natural
+from reports.explanation.facts import natural
+from reports.explanation.run_records import PAUSES, Exchange
 from reports.explanation.scene import Scene
 from reports.explanation.table import RESOURCE, STORE, Step, condition_of, fate_of, steps_of
 from reports.explanation.telling import Teller, plain

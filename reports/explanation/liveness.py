@@ -6,7 +6,7 @@ from typing import Final
 
 from lockref.durations import plain_duration
 from lockref.words import counted
-from reports.explanation.facts import Row
+from reports.explanation.run_records import Row
 from reports.explanation.telling import Cause, Teller, entries, plain, times, with_article
 
 _WAITS: Final = {

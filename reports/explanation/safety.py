@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lockref.words import IF_ABSENT
-from reports.explanation.facts import Row, Tenure, begin_of
+from reports.explanation.facts import begin_of
+from reports.explanation.run_records import Row, Tenure
 from reports.explanation.scene import late_belief
 from reports.explanation.telling import Cause, Teller, entries, plain
 from reports.formats.text import short

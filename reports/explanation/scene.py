@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lockref.words import OPERATOR
-from reports.explanation.facts import Exchange, Row, RunFacts, Strike, natural
+from reports.explanation.facts import RunFacts, natural
+from reports.explanation.run_records import Exchange, Row, Strike
 from reports.explanation.telling import entries
 
 LENGTHS: Final = frozenset({"size_ns", "bound_ns", "origin_ns", "off_ns", "promised_ns"})

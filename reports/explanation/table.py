@@ -7,7 +7,8 @@ from typing import Final
 
 from lockref.words import IF_ABSENT
 from reports.explanation.explanation import EventRow
-from reports.explanation.facts import Exchange, Row, RunFacts
+from reports.explanation.facts import RunFacts
+from reports.explanation.run_records import Exchange, Row
 from reports.explanation.scene import Scene
 from reports.explanation.telling import Teller, entries, plain
 

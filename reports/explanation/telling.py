@@ -10,7 +10,8 @@ from typing import Any, Final
 from lockref.durations import plain_duration
 from lockref.words import OPERATOR, counted
 from reports.explanation.explanation import SENTENCE_MAX
-from reports.explanation.facts import Exchange, Row, RunFacts, Strike
+from reports.explanation.facts import RunFacts
+from reports.explanation.run_records import Exchange, Row, Strike
 from reports.formats.text import seconds, short
 
 FAULTS_IN_PARAGRAPH: Final = 3

@@ -46,6 +46,7 @@ def store_figures(standings: Sequence[Standing]) -> list[Figure]:
 def _against_clients(
     standings: Sequence[Standing], figure_of: Callable[[Crowd], Cell], *, unit: str, name: str, title: str, label: str
 ) -> Figure | None:
+    """One figure of all stores against the number of clients; None where no store has it."""
     shown = [
         (one, [(crowd, cell) for crowd in one.crowds if (cell := figure_of(crowd)).value is not None])
         for one in standings
@@ -61,19 +62,7 @@ def _against_clients(
         axes.set_xscale("log")
         counts = sorted({crowd.contenders for _, points in shown for crowd, _ in points})
         for place, (one, points) in enumerate(shown):
-            shift = 10 ** (_APART * (place - (len(shown) - 1) / 2))
-            colour = style.SERIES[place % len(style.SERIES)]
-            marker = style.MARKERS[place % len(style.MARKERS)]
-            at = [crowd.contenders * shift for crowd, _ in points]
-            line = "-" if place < len(style.SERIES) else "--"
-            axes.plot(at, [(cell.value or 0) / scale for _, cell in points], color=colour, linewidth=1, linestyle=line,
-                      label=short(one.name, _NAME_MAX))  # fmt: skip
-            for x, (_, cell) in zip(at, points, strict=True):
-                has_interval = cell.low is not None and cell.high is not None
-                if cell.low is not None and cell.high is not None:
-                    axes.plot([x, x], [cell.low / scale, cell.high / scale], color=colour, linewidth=2.4)
-                axes.plot([x], [(cell.value or 0) / scale], marker=marker, color=colour, markersize=6,
-                          markerfacecolor=colour if has_interval else "none", linestyle="")  # fmt: skip
+            _draw_store(axes, one.name, points, place=place, stores=len(shown), scale=scale)
         axes.set_xticks(counts, [f"{count:,}" for count in counts])
         axes.minorticks_off()
         axes.set_xlim(min(counts) / 1.6, max(counts) * 1.6)
@@ -106,6 +95,25 @@ def _against_clients(
         draw_on,
         table=(head, body),
     )
+
+
+def _draw_store(
+    axes: Axes, name: str, points: Sequence[tuple[Crowd, Cell]], *, place: int, stores: int, scale: float
+) -> None:
+    """One store: a line through its points, and the interval of each. place: of this store among all `stores`."""
+    shift = 10 ** (_APART * (place - (stores - 1) / 2))
+    colour = style.SERIES[place % len(style.SERIES)]
+    marker = style.MARKERS[place % len(style.MARKERS)]
+    at = [crowd.contenders * shift for crowd, _ in points]
+    line = "-" if place < len(style.SERIES) else "--"
+    axes.plot(at, [(cell.value or 0) / scale for _, cell in points], color=colour, linewidth=1, linestyle=line,
+              label=short(name, _NAME_MAX))  # fmt: skip
+    for x, (_, cell) in zip(at, points, strict=True):
+        has_interval = cell.low is not None and cell.high is not None
+        if cell.low is not None and cell.high is not None:
+            axes.plot([x, x], [cell.low / scale, cell.high / scale], color=colour, linewidth=2.4)
+        axes.plot([x], [(cell.value or 0) / scale], marker=marker, color=colour, markersize=6,
+                  markerfacecolor=colour if has_interval else "none", linestyle="")  # fmt: skip
 
 
 def _value(cell: Cell, unit: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -54,10 +54,11 @@ from scenarios.runs import provenance
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.gate_options import GateOptions
+    from lockref.cli.jobs.gate_options import Chosen, GateOptions
     from lockref.lab.loading import ProviderSpec
     from reports.checks.summary import Finding
     from reports.formats.results import Results
+    from scenarios.gate.abilities import Abilities
     from scenarios.runs import RunFolder
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
@@ -109,21 +110,10 @@ def run_gate(
             declared=[ability for ability, has in declared if has],
             denied=[ability for ability, has in declared if not has],
         )
-        progress = SeedProgress(console, left_ns=early_end.left_ns if options.budget_ns is not None else None)
-        found = explore(
-            spec,
-            abilities,
-            chosen.scenarios,
-            own=chosen.sources,
-            seeds=seeds,
-            processes=processes or cores(),
-            is_over=early_end.is_over,
-            left_ns=early_end.left_ns if options.budget_ns is not None else None,
-            on_progress=early_end.looking(progress.show),
-            on_plan=progress.expect,
+        left_ns = None if options.budget_ns is None else early_end.left_ns
+        found = _explored(
+            console, spec, abilities, chosen, early_end, seeds=seeds, processes=processes or cores(), left_ns=left_ns
         )
-        if found.cut and not found.is_interrupted:
-            found = replace(found, cut=early_end.reason)
         results = [part.result for part in found.explored if part.result is not None]
         required = required_of(results, options.required, allowed)
         gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed, shrink_ns=early_end.shrink_ns)
@@ -144,6 +134,34 @@ def run_gate(
     if is_interrupted:
         raise KeyboardInterrupt
     return result.exit_code
+
+
+def _explored(
+    console: Console,
+    spec: ProviderSpec,
+    abilities: Abilities,
+    chosen: Chosen,
+    early_end: EarlyEnd,
+    *,
+    seeds: range | None,
+    processes: int,
+    left_ns: Callable[[], int] | None,
+) -> Exploration:
+    """The runs of the chosen scenarios, with their progress on the console. left_ns: see `explore`."""
+    progress = SeedProgress(console, left_ns=left_ns)
+    found = explore(
+        spec,
+        abilities,
+        chosen.scenarios,
+        own=chosen.sources,
+        seeds=seeds,
+        processes=processes,
+        is_over=early_end.is_over,
+        left_ns=left_ns,
+        on_progress=early_end.looking(progress.show),
+        on_plan=progress.expect,
+    )
+    return replace(found, cut=early_end.reason) if found.cut and not found.is_interrupted else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
