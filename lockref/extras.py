@@ -1,6 +1,6 @@
 """The extras of `pip install 'lockref[…]'`: what lockref needs beside the standard library, by what is done with it.
 
-The lock itself needs nothing. A cloud needs its SDK, the laboratory its tools. What is missing is told with the extra
+The lock itself needs nothing. A cloud needs its SDK, the laboratory its tools. What is missing is named with the extra
 that brings it, and not by a traceback.
 """
 
@@ -68,7 +68,7 @@ def require(extra: str) -> None:
 
 
 @contextmanager
-def told(what: str, *, extra: str = "") -> Iterator[None]:
+def naming_the_extra(what: str, *, extra: str = "") -> Iterator[None]:
     """Raise CapabilityMissing for a module of an extra that the block cannot import.
 
     what: the beginning of the sentence, such as "locks in S3 need". extra: what the block needs, where that is known.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from lockref.clouds.uri import open_store, parse_store_uri
 from lockref.errors import CapabilityMissing
-from lockref.extras import told
+from lockref.extras import naming_the_extra
 from lockref.runtime import NS_PER_S
 from lockref.stores.probe.clauses import not_needed
 from lockref.stores.probe.measured import Measurements
@@ -51,7 +51,7 @@ class Admission:
         """
         if path is None:
             return cls(allows_unsafe=allows_unsafe, designs=designs)
-        with told("a fingerprint needs"):
+        with naming_the_extra("a fingerprint needs"):
             from lockref.stores.probe import fingerprint  # Its checks load pydantic: a lock without one never needs it.
 
         return cls(fingerprint=fingerprint.load(path), path=path, allows_unsafe=allows_unsafe, designs=designs)

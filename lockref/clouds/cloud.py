@@ -17,7 +17,7 @@ from lockref.clouds.answers import Meaning, Question
 from lockref.clouds.calls import Answer, Call, HttpReply, HttpRequest, Place, WriteMode
 from lockref.clouds.statuses import ServerStatuses, StatusRow
 from lockref.clouds.traffic import NOTHING, Exchange, ObjectReply, ObjectRequest, Readable
-from lockref.extras import EXTRAS, told
+from lockref.extras import EXTRAS, naming_the_extra
 from lockref.stores.address import StoreAddress
 from lockref.stores.port import ObjectStore
 
@@ -96,7 +96,7 @@ def on_use(module: str, name: str, *last: object) -> Callable[..., Any]:
     extra = EXTRAS.get(cloud)
 
     def call(*given: object) -> Any:
-        with told(f"{extra.gives if extra else 'stores of ' + cloud} need", extra=cloud if extra else ""):
+        with naming_the_extra(f"{extra.gives if extra else 'stores of ' + cloud} need", extra=cloud if extra else ""):
             found = getattr(import_module(module), name)
         return found(*given, *last)
 

@@ -13,7 +13,7 @@ from lockref.clouds.uri import cloud_of
 from lockref.coordination.port import Failure, delete, is_failure
 from lockref.coordination.session import COORDINATION, Session
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
-from lockref.extras import EXTRAS, told
+from lockref.extras import EXTRAS, naming_the_extra
 from lockref.ports import Channel
 from lockref.runtime import Runtime, ThreadRuntime
 from lockref.words import Outcome
@@ -56,7 +56,7 @@ def coordination_channel(address: StoreAddress, *, client: str) -> Channel:
     """
     if cloud_of(address).service != COORDINATION.name:
         raise no_sessions(str(address))
-    with told(f"{EXTRAS['zookeeper'].gives} need", extra="zookeeper"):
+    with naming_the_extra(f"{EXTRAS['zookeeper'].gives} need", extra="zookeeper"):
         from lockref.coordination.zookeeper import ZooKeeperChannel
 
     return ZooKeeperChannel(hosts_of(address), client=client, auth=credentials(os.environ))

@@ -32,11 +32,11 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module 'lockref.testing' has no attribute {name!r}")
     from lockref import rooms
-    from lockref.extras import told
+    from lockref.extras import naming_the_extra
 
     # Before the laboratory loads: a project beside a checkout may have a `sim` of its own.
     rooms.pin()
-    with told(f"lockref.testing.{name} needs", extra="lab"):
+    with naming_the_extra(f"lockref.testing.{name} needs", extra="lab"):
         return getattr(importlib.import_module(home), name)
 
 

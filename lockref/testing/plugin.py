@@ -81,11 +81,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> LockFile |
     if not (_VERSION.search(text) and _NAME.search(text)):
         return None
     from lockref import rooms
-    from lockref.extras import told
+    from lockref.extras import naming_the_extra
 
     # Before the laboratory loads, as in `lockref.testing`.
     rooms.pin()
-    with told(f"{file_path.name} is a scenario and needs", extra="lab"):
+    with naming_the_extra(f"{file_path.name} is a scenario and needs", extra="lab"):
         from lockref.testing.yaml_files import LockFile
 
     return LockFile.from_parent(parent, path=file_path)

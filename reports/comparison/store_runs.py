@@ -88,7 +88,7 @@ def _different(rows: pa.Table, ops: tuple[Op, ...]) -> int:
     )
 
 
-def told(results: Results, requests: Requests | None = None) -> dict[str, Any]:
+def run_facts(results: Results, requests: Requests | None = None) -> dict[str, Any]:
     """The account of one run for the document and the page of an evaluation.
 
     word: see `word_of`. broken: the clauses that broke. limits: each limit that was demanded, with its verdict.

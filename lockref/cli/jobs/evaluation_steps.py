@@ -25,7 +25,7 @@ from lockref.runtime import NS_PER_S
 from lockref.services import service_kind
 from lockref.words import counted
 from reports.comparison.carrying import NO, NOT_REACHED, UNKNOWN, Carrying, carrying
-from reports.comparison.store_runs import VIOLATED, Requests, count_requests, told
+from reports.comparison.store_runs import VIOLATED, Requests, count_requests, run_facts
 from reports.formats.exit_codes import INCONCLUSIVE
 from reports.formats.exit_codes import VIOLATED as VIOLATED_CODE
 from reports.formats.fingerprint import as_json
@@ -299,7 +299,7 @@ class Evaluation:
         part = store.folder.part(contention_part(crowd, repeat))
         scenario = contention_of(crowd).demanding(limits)
         results, requests, error = self._contended(store, scenario, self._questions.lock, part, crowd)
-        run = {"contenders": crowd, "repeat": repeat, **told(results, requests)}
+        run = {"contenders": crowd, "repeat": repeat, **run_facts(results, requests)}
         store.contention.append(run)
         self._say_run(f"{store.name}, {counted(crowd, 'client')}", run)
         if error is not None:
@@ -312,7 +312,7 @@ class Evaluation:
         )
         kinds = list(dict.fromkeys(fault.kind for fault in _plan_of(scenario).faults))
         run: dict[str, Any] = {"scenario": scenario.name, "about": scenario.about, "kinds": kinds, "baseline": None}
-        run |= told(results, requests)
+        run |= run_facts(results, requests)
         store.faults.append(run)
         self._say_run(f"{store.name}, {scenario.name}", run)
         if error is not None:
@@ -329,7 +329,7 @@ class Evaluation:
         except LockrefError as error:
             store.no_baseline = str(error)
             return None
-        run = told(results, requests)
+        run = run_facts(results, requests)
         self._say_run(f"{store.name}, {scenario.name}, {BASELINE} beside it", run)
         return run
 

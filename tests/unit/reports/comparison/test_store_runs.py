@@ -16,7 +16,7 @@ from reports.comparison.store_runs import (
     VIOLATED,
     Requests,
     count_requests,
-    told,
+    run_facts,
 )
 from reports.formats.results import Clause, Reach, Results, Speed
 
@@ -52,11 +52,13 @@ def results(*, verdict: str = "held", served: int = 4, grants: int = 40, handoff
 )
 def test_held_is_never_said_beside_starvation(found: Results, word: str) -> None:
     """A broken clause first, then who was served, then how much; a limit that was missed is told apart."""
-    assert told(found)["word"] == word
+    assert run_facts(found)["word"] == word
 
 
 def test_limits_are_read_with_their_figures() -> None:
-    found = told(results(notices=["threshold violated: wait.p50 < 1s: 2.000 s over 9 samples; worst 3 s: n1", "other"]))
+    found = run_facts(
+        results(notices=["threshold violated: wait.p50 < 1s: 2.000 s over 9 samples; worst 3 s: n1", "other"])
+    )
     assert found["limits"] == [
         {"limit": "wait.p50 < 1s", "verdict": "violated", "told": "2.000 s over 9 samples; worst 3 s: n1"}
     ]
