@@ -24,6 +24,8 @@ from tests.docs.embed import EXAMPLES, GATE_EXAMPLES, fault_table
 from tests.docs.sessions import parts
 
 COMMAND = re.compile(r"^lockref .+")
+BESIDE = re.compile(r"  #|   \(")
+"""What begins something beside a command: a comment, or the cause that a gate prints after its line to replay."""
 PLACES = re.compile(r"\[[^\]]+\]\(([^)#\s]+)\)")
 
 SHORTER = (
@@ -49,7 +51,7 @@ def _commands() -> list[tuple[str, str]]:
     for document in DOCUMENTS:
         for _, text in blocks(document):
             for line in text.replace("\\\n", " ").splitlines():
-                command = line.split("  #")[0].strip()
+                command = BESIDE.split(line)[0].strip()
                 if COMMAND.match(command):
                     found.append((document.name, command))
     return sorted(set(found))
