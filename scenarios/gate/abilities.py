@@ -372,8 +372,8 @@ def _tasks(together: _Answer) -> AbilityFinding:
     """Can two tasks of one process use one lock?
 
     The interface promises the calls of one task. A lock that asks which task calls it is made for more, and so is one
-    that has a mutex though no task of its own needs it. A lock that seems so is held to it, also if it fails here: a
-    mistake must not read as modesty. Of another one this is not tried; whoever uses it so declares it.
+    that has a mutex though no task of its own needs it. Such a lock is held to it, also if it fails here: a mistake
+    must not be taken for a missing ability. With another lock this is not tried, unless its user declares it.
     """
     watch = together.watch
     broken = [clause for clause in together.broken if not clause.startswith("L")]

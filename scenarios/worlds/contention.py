@@ -122,7 +122,7 @@ def contend_on(
         progress(f"starting {backend} (the first start on a machine installs it)")
     with resolve_backend(backend, via=via, stands_on=spec.stands_on, admission=admission) as running:
         progress(
-            f"{counted(clients, 'contender')}, {processes} process{'es' if processes > 1 else ''}, "
+            f"{counted(clients, 'contender')}, {counted(processes, 'process')}, "
             f"{duration_ns / 1e9:g} s on {running.name} {running.version}".rstrip(),
             lasting_ns=duration_ns,
         )
