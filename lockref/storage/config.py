@@ -16,6 +16,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -203,12 +204,8 @@ class StorageLockConfig:
 
     def terms(self, request_timeout_ns: int | None = None) -> LeaseTerms:
         """The timing as the lock uses it. request_timeout_ns: of one request; default r/3, at most 5 s (H18)."""
-        return LeaseTerms(
-            validity_ns=self.validity_ns,
-            renew_interval_ns=self.renew_interval_ns,
-            margin_ns=self.stop_margin_ns,
-            buffer_ns=self.drift_bound_ns,
-            request_timeout_ns=request_timeout_ns or LeaseTerms.default_request_timeout_ns(self.renew_interval_ns),
+        return _terms(
+            self.validity_ns, self.renew_interval_ns, self.stop_margin_ns, self.drift_bound_ns, request_timeout_ns
         )
 
     @classmethod
@@ -247,15 +244,51 @@ class StorageLockConfig:
     @classmethod
     def from_settings(cls, settings: LockSettings, *, margin_ns: int | None = None) -> StorageLockConfig:
         """The timing that the laboratory asks for. Raises ConfigError as the constructor does."""
-        return cls(
-            base_path="",
-            validity_ns=settings.validity_ns,
-            renew_interval_ns=settings.renew_interval_ns,
-            poll_interval_ns=settings.poll_interval_ns,
-            drift_bound_ns=settings.drift_bound_ns,
-            margin_ns=margin_ns,
-            unsafe=settings.unsafe,
+        return _of_laboratory(
+            settings.validity_ns,
+            settings.renew_interval_ns,
+            settings.poll_interval_ns,
+            settings.drift_bound_ns,
+            margin_ns,
+            settings.unsafe,
         )
+
+
+# Both are remembered, because each client of a simulated batch asks for the same timing in each seed. They are called
+# by position, which makes the key of what is remembered in a third of the time.
+
+
+@lru_cache(maxsize=64)
+def _of_laboratory(
+    validity_ns: int,
+    renew_interval_ns: int,
+    poll_interval_ns: int,
+    drift_bound_ns: int,
+    margin_ns: int | None,
+    unsafe: bool,
+) -> StorageLockConfig:
+    return StorageLockConfig(
+        base_path="",
+        validity_ns=validity_ns,
+        renew_interval_ns=renew_interval_ns,
+        poll_interval_ns=poll_interval_ns,
+        drift_bound_ns=drift_bound_ns,
+        margin_ns=margin_ns,
+        unsafe=unsafe,
+    )
+
+
+@lru_cache(maxsize=64)
+def _terms(
+    validity_ns: int, renew_interval_ns: int, margin_ns: int, buffer_ns: int, request_timeout_ns: int | None
+) -> LeaseTerms:
+    return LeaseTerms(
+        validity_ns=validity_ns,
+        renew_interval_ns=renew_interval_ns,
+        margin_ns=margin_ns,
+        buffer_ns=buffer_ns,
+        request_timeout_ns=request_timeout_ns or LeaseTerms.default_request_timeout_ns(renew_interval_ns),
+    )
 
 
 def laboratory_options(settings: LockSettings) -> tuple[int | None, int]:

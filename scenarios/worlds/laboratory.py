@@ -58,11 +58,12 @@ def _tells_of_no_lock(_key: str, _body: bytes) -> tuple[LockView, ...]:
 class Shared:
     """The part of all runs of one scenario and lock that no seed changes, and no run.
 
-    plan: None where each seed draws its own.
+    plan: None where each seed draws its own. services: every service but the protected resource, by name.
+    rows: the service that the clients' own work uses beside the protected resource; None without one.
     Raises ConfigError if a client's lock cannot live in a simulation.
     """
 
-    __slots__ = ("_drawn", "_profiles", "_row", "_scenario", "mixture", "network", "plan")
+    __slots__ = ("_drawn", "_meant", "_profiles", "_row", "_scenario", "mixture", "network", "plan", "rows", "services")
 
     def __init__(self, scenario: Scenario, provider: ProviderSpec, *, plan: FaultPlan | None) -> None:
         self._scenario = scenario
@@ -75,6 +76,10 @@ class Shared:
             duplication=network.duplication,
         )
         self.plan = plan
+        self.services = scenario.services_on(self.mixture.stands_on)
+        self.rows = scenario.declared_for_work()
+        # By kind of port and by name, the service that is meant.
+        self._meant: dict[tuple[str, str], str] = {}
         self._drawn = draw_scenario(scenario, 0) if is_drawn_alike(scenario) else None
         self._row: RunRow | None = None
         self._profiles: dict[str, ClientProfile] = {}
@@ -89,6 +94,14 @@ class Shared:
         if profile is None:
             profile = self._profiles[client] = profile_of(self._scenario, drawn, client)
         return profile
+
+    def service_for(self, kind: str, name: str) -> str:
+        """The service that is meant by a kind of port and a name; see `Scenario.service_for`, also for its errors."""
+        meant = self._meant.get((kind, name))
+        if meant is None:
+            meant = self._scenario.service_for(kind, name, stands_on=self.mixture.stands_on)
+            self._meant[kind, name] = meant
+        return meant
 
     def run_row(self, drawn: DrawnScenario, lock: str) -> RunRow:
         """The columns of the runs table that do not depend on what happens in the run. lock: its name."""
@@ -129,19 +142,19 @@ class Laboratory:
         self.mixture = mixture = shared.mixture
         self.world = world
         self.settings = drawn.lock_settings(scenario.lock, key=mixture.under_test.default_lock_key)
-        rows = scenario.declared_for_work()
-        for name, declared in scenario.services_on(mixture.stands_on).items():
+        for name, declared in shared.services.items():
             # The rows of a log are no records of the lock, also for a decoder that reads an owner in any bytes.
-            world.add(name, declared.make(), decode=_tells_of_no_lock if name == rows else mixture.decode)
+            world.add(name, declared.make(), decode=_tells_of_no_lock if name == shared.rows else mixture.decode)
         self.reads_first = False
         # By lock, the service that it protects.
-        locks = scenario.workload.lock_names(self.settings.key)
-        self._resources = resource_services(locks)
-        if scenario.workload.kind == DELTA_LOG:
+        workload = scenario.workload
+        self._resources = resource_services(workload.lock_names(self.settings.key))
+        self._writes_log = workload.kind == DELTA_LOG
+        if self._writes_log:
             world.add(RESOURCE.name, DeltaLogService(world.recorder), decode=None)
         else:
             for lock, name in self._resources.items():
-                resource = RESOURCES[scenario.workload.kind]()
+                resource = RESOURCES[workload.kind]()
                 self.reads_first = resource.reads_first
                 host = ResourceHost(resource, recorder=world.recorder, true_ns=world.true_ns, lock=lock)
                 world.add(name, ResourceService(host.handle), decode=None)
@@ -160,8 +173,8 @@ class Laboratory:
 
     def _surroundings(self, node: Node, ports: _Ports) -> Surroundings:
         """The surroundings of the node's present process."""
-        process, world, settings = node.process, self.world, self.settings
-        key = lock_key_of(self.scenario.workload, node.name, settings.key)
+        process, world, settings, workload = node.process, self.world, self.settings, self.scenario.workload
+        key = lock_key_of(workload, node.name, settings.key)
         return Surroundings(
             node=node.name,
             runtime=process.runtime,
@@ -171,7 +184,7 @@ class Laboratory:
             open_port=ports.open_port,
             open_resource=lambda lock: self._resource(node, lock),
             reads_first=self.reads_first,
-            asks=self.scenario.workload.asks,
+            asks=workload.asks,
             recorder=world.recorder,
             stamp=process.client_runtime.stamp,
             next_number=process.journal.next_number,
@@ -275,15 +288,15 @@ class Laboratory:
                 f"a service was opened with a request timeout of {timeout_ns!r}; "
                 "expected a positive whole number of nanoseconds"
             )
-        name = self.scenario.service_for(kind.name, service, stands_on=self.mixture.stands_on)
+        name = self._shared.service_for(kind.name, service)
         self.request_timeout_ns = max(self.request_timeout_ns, timeout_ns)
         return self.world.connect(node, name, kind, timeout_ns=timeout_ns)
 
     def _resource(self, node: Node, lock: str) -> ProtectedResource:
-        if self.scenario.workload.kind != DELTA_LOG:
+        if not self._writes_log:
             return self.world.connect(node, self._resources[lock], RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
         workload, process, connect = self.scenario.workload, node.process, self.world.connect
-        rows = self.scenario.declared_for_work()
+        rows = self._shared.rows
         return Committer(
             Writer(
                 log=Log(

@@ -174,6 +174,40 @@ def test_a_timing_that_the_rfc_forbids_is_refused_whoever_asks(timing, told):
     StorageLockConfig.from_settings(replace(settings, unsafe=True), margin_ns=timing.get("margin_ns"))
 
 
+@pytest.mark.parametrize(
+    "asked",
+    ["validity_ns", "renew_interval_ns", "poll_interval_ns", "drift_bound_ns", "margin_ns", "unsafe"],
+)
+def test_the_laboratorys_timing_is_that_of_each_question(asked):
+    """What is remembered of one question never answers another one."""
+    margin_ns = 700 * NS_PER_MS
+    settings = LockSettings(validity_ns=40 * NS_PER_S, renew_interval_ns=2 * NS_PER_S, unsafe=True)
+    before = StorageLockConfig.from_settings(settings, margin_ns=margin_ns)
+    value = getattr(before, asked)
+    other = not value if asked == "unsafe" else value + NS_PER_MS
+    if asked == "margin_ns":
+        after = StorageLockConfig.from_settings(settings, margin_ns=other)
+    else:
+        after = StorageLockConfig.from_settings(replace(settings, **{asked: other}), margin_ns=margin_ns)
+    assert after == replace(before, **{asked: other})
+    assert StorageLockConfig.from_settings(settings, margin_ns=margin_ns) == before
+
+
+def test_the_terms_are_those_of_each_question():
+    """Each duration of a lease is its own, also of one that differs from the last by that alone."""
+    config = StorageLockConfig(base_path="", margin_ns=700 * NS_PER_MS)
+    terms = config.terms()
+    assert config.terms(NS_PER_S) == replace(terms, request_timeout_ns=NS_PER_S)
+    for given, told in [
+        ("validity_ns", "validity_ns"), ("drift_bound_ns", "buffer_ns"), ("margin_ns", "margin_ns"),
+    ]:  # fmt: skip
+        value = getattr(config, given) + NS_PER_MS
+        assert replace(config, **{given: value}).terms() == replace(terms, **{told: value})
+    slower = replace(config, renew_interval_ns=6 * NS_PER_S).terms()
+    assert (slower.renew_interval_ns, slower.request_timeout_ns) == (6 * NS_PER_S, 2 * NS_PER_S)
+    assert config.terms() == terms
+
+
 def test_the_locks_own_margin_is_held_to_the_same():
     """The margin that a constructor is given passes the same place."""
     config = StorageLockConfig(base_path="s3://a/b")

@@ -6,11 +6,13 @@ import gc
 
 import pytest
 
+from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from scenarios.batch import run_seeds
 from scenarios.definition.draw import is_drawn_alike
 from scenarios.definition.load import parse_scenario
 from scenarios.definition.schema import Scenario
+from scenarios.worlds.laboratory import Shared
 from scenarios.worlds.simulated import run_simulated
 
 CONSTANT = """\
@@ -77,3 +79,19 @@ def test_a_run_leaves_nothing_for_the_collector(build: str) -> None:
         gc.enable()
     assert left == []
     assert again.digest == outcome.digest
+
+
+SERVICES = "services: {rows: {kind: table}, more: {kind: table}}\n"
+
+
+def test_a_remembered_service_is_the_one_that_the_scenario_means() -> None:
+    """Both parts of the question count: the kind of port and the name."""
+    scenario = parse_scenario(CONSTANT + SERVICES)
+    shared = Shared(scenario, load_provider("hardened"), plan=None)
+    asked = [("object_store", ""), ("table", ""), ("table", "more"), ("table", "rows"), ("object_store", "store")]
+    for _ in range(2):
+        assert [shared.service_for(*each) for each in asked] == ["store", "rows", "more", "rows", "store"]
+        with pytest.raises(ConfigError, match="was opened as object_store; it is declared as table"):
+            shared.service_for("object_store", "more")
+        with pytest.raises(ConfigError, match="'rwos' was opened"):
+            shared.service_for("table", "rwos")
