@@ -113,6 +113,17 @@ def test_an_ability_that_was_seen_cannot_be_denied(monkeypatch, own_folder):
     assert found.scenarios[0].outcome == "held"
 
 
+def test_a_lock_is_held_to_what_its_class_says_and_to_what_was_seen():
+    """Each contradiction is told; nobody can deny what the runs show."""
+    found = ask(load_provider(f"{TINY}SaysWhatItIsNot"), denied=[Ability.RECORD]).findings
+    for ability in (Ability.REENTRY, Ability.TOKENS):
+        assert found[ability].has
+        assert found[ability].contradiction.startswith("declared, but")
+    for ability in (Ability.LEASE, Ability.RECORD):
+        assert found[ability].has
+        assert found[ability].contradiction.startswith("declared not to, but")
+
+
 def test_what_hardened_can_do_is_seen():
     """Its abilities, from its runs alone."""
     found = ask(load_provider("hardened")).findings

@@ -228,6 +228,13 @@ class WouldRenew(TinyLock):
     claims = ("renews",)
 
 
+class SaysWhatItIsNot(TinyLock):
+    """Its class says that it is re-entrant, gives tokens and has no lease. It has a lease, and the rest is not so."""
+
+    is_reentrant = True
+    claims = ("no-lease", "tokens")
+
+
 class Broken(TinyLock):
     """It fails as soon as it is used."""
 
