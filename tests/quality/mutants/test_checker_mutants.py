@@ -281,7 +281,7 @@ JUDGE_MUTANTS = [
     ("clauses.waiting", "np.isin(operations.outcome, (Outcome.AMBIGUOUS, Outcome.REJECTED))", "np.isin(operations.outcome, (Outcome.AMBIGUOUS,))"),  # noqa: E501
     ("clauses.waiting", "busy_from = np.where(operations.is_granted, operations.return_at_ns, operations.call_at_ns)", "busy_from = operations.call_at_ns"),  # noqa: E501
     ("clauses.ownership", "(chain.token[here] != ABSENT) & (chain.token[here] < chain.token[granted])", "(chain.token[here] < chain.token[granted])"),  # noqa: E501
-    ("clauses.ownership", "(chain.owner[here] != NO_TEXT) & (chain.owner[here] != chain.owner[granted])", "(chain.owner[here] != chain.owner[granted])"),  # noqa: E501
+    ("clauses.ownership", " & _named_an_earlier_grant(truth, here)", ""),
     ("clauses.ownership", "revived[back] = ~is_touched_by_hand", "revived[back] = True"),
     ("clauses.ownership", " & ~chain.is_hole[here] &", " &"),
     ("judgement", "undecided=[(where & ~tokenless, why) for where, why in holed]", "undecided=holed"),
