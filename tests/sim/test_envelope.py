@@ -12,7 +12,7 @@ from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from scenarios.envelope import survey as surveying
 from scenarios.envelope.axes import axes_of, parse_axis
-from scenarios.envelope.cells import Asked, Cell, measured
+from scenarios.envelope.cells import Cell, CellToRun, measured
 from scenarios.envelope.contended import Point
 from scenarios.envelope.survey import Survey, Surveyed
 from scenarios.interrupts import EXIT_CODE
@@ -43,7 +43,7 @@ def surveyed(*lines: str, providers: tuple[str, ...], seeds: range = range(1, 5)
 def test_cells_are_the_same_with_one_worker_and_with_two() -> None:
     """And in the order in which they were asked for: so what is searched next depends on nothing else."""
     hudi = load_provider("hudi")
-    asked = [Asked(spec=hudi, point=Point(pause=pause * S, offset=S)) for pause in (12, 3, 9, 10)]
+    asked = [CellToRun(spec=hudi, point=Point(pause=pause * S, offset=S)) for pause in (12, 3, 9, 10)]
     one, two = (list(measured(asked, range(1, 4), processes=count, is_over=lambda: False)) for count in (1, 2))
     assert one == two
     assert [cell.point for cell in one] == [each.point for each in asked]

@@ -196,8 +196,11 @@ class BreaksTheLock(CreateAndDeleteAsDeclared):
         return self.version is not None
 
 
-class LeavesWhatItForsook(CreateAndDeleteAsDeclared):
-    """A call whose write nobody answered gives up and looks no more: what landed stands for ever (L1, L6)."""
+class LeavesWhatItForsook(CreateAndDelete):
+    """A call whose write nobody answered gives up and looks no more: what landed stands for ever (L1, L6).
+
+    It does not say that it has no lease. One that does, and says "unknown", leaves that to an operator.
+    """
 
     def forsake(self, body: bytes) -> None:
         self.forsaken.append(body)

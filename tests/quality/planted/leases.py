@@ -152,3 +152,27 @@ class ForgetsTheToken(LeaseLock):
             return super()._attempt(give_up_ns)
         finally:
             del self.decode_record
+
+
+class CarelessInACrowd(LeaseLock):
+    """It asks no clock any more once it has seen four other owners (S3): few clients never bring it to that."""
+
+    def _attempt(self, give_up_ns: int) -> bool | None:
+        decode, seen = self.decode_record, self.__dict__.setdefault("_owners_seen", set())
+
+        def remembering(body: bytes) -> Any:
+            view = decode(body)
+            if view is not None and view.owner != self._owner:
+                seen.add(view.owner)
+            return view
+
+        self.decode_record = remembering
+        try:
+            return super()._attempt(give_up_ns)
+        finally:
+            del self.decode_record
+
+    def holds(self) -> bool:
+        if len(self.__dict__.get("_owners_seen", ())) >= 4:
+            return self.grant is not None
+        return super().holds()

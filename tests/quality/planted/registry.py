@@ -352,6 +352,7 @@ BUGS = (
     Bug("leases:ReleasesBlindly", "M4", "h02", "S3 S6"),
     Bug("leases:UnlockInsists", "L5", "h07", "L5"),
     Bug("leases:ForgetsTheToken", "S2", "e02", "S2"),
+    Bug("leases:CarelessInACrowd", "H2", "paused-in-a-crowd", "S3 L4"),
     # forked children
     Bug("forked:ChildBelieves", "H9", "forked-holder", "S3 S4"),
     Bug("forked:ChildReleases", "H9 S6", "forked-holder", "S6"),
