@@ -180,6 +180,10 @@ def seed_progress(console: Console, *, seeds: int = 0) -> Callable[[CampaignResu
     return progress.show
 
 
+RATED_SHARE = 0.05
+"""The share of all seeds after which their rate tells the time that is left."""
+
+
 class SeedProgress:
     """The progress of campaigns, and the time that the rest will take at the rate until now.
 
@@ -212,7 +216,9 @@ class SeedProgress:
         done = sum(self._run.values())
         rate = done / max(time.monotonic() - self._began, 1e-9)
         to_go = self._expected - done - sum(self._resumed.values())
-        left_ns = round(to_go / rate * 1e9) if rate and to_go > 0 else 0
+        # The first seeds pay for the start of the worker processes: their rate says nothing of the others.
+        is_known = rate > 0 and to_go > 0 and done >= RATED_SHARE * self._expected
+        left_ns = round(to_go / rate * 1e9) if is_known else 0
         if self._left_ns is not None:
             left_ns = self._left_ns()
         left = f", {rest_in_words(left_ns)}" if left_ns else ""
