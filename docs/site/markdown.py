@@ -20,11 +20,6 @@ def escaped(text: str) -> str:
     return "".join([*parts, SPECIAL.sub(r"\\\1", text[end:])])
 
 
-def docstring(value: object) -> str:
-    """The docstring of a class, function or property, as Markdown; indented paragraphs are shown as they stand."""
-    return prose(inspect.getdoc(value) or "")
-
-
 def prose(text: str) -> str:
     """Paragraphs of a docstring as Markdown; lists stay lists, indented paragraphs become blocks of code."""
     return "\n\n".join(_paragraph(part) for part in re.split(r"\n\s*\n", text.strip("\n")) if part.strip())

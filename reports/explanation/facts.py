@@ -185,15 +185,6 @@ class RunFacts:
         ]
         return max(met, key=lambda strike: (strike.end_ns or self.end_ns) - strike.begin_ns, default=None)
 
-    def crash_of(self, node: str, *, before_ns: int) -> Strike | None:
-        """The last crash of this node until an instant."""
-        crashes = [
-            strike
-            for strike in self.strikes
-            if strike.fault.kind == "crash" and strike.node == node and strike.begin_ns <= before_ns
-        ]
-        return crashes[-1] if crashes else None
-
     def process_of(self, entry: Row) -> int:
         """The number of restarts of a row's node before its process asked for, or did, what the row tells."""
         asked = self.exchanges.get(entry["request"]) if entry.get("request") is not None else None

@@ -99,7 +99,11 @@ def test_foreign_text_is_text() -> None:
 
 
 def test_an_empty_diagram_is_a_picture_all_the_same() -> None:
-    ElementTree.fromstring(space_time_svg(Diagram(lanes=(), begin_ns=0, end_ns=0)))
+    drawn = ElementTree.fromstring(space_time_svg(Diagram(lanes=(), begin_ns=0, end_ns=0)))
+    assert drawn.tag.endswith("svg")
+    _left, _top, width, height = map(float, drawn.get("viewBox", "").split())
+    assert width > 0
+    assert height > 0
 
 
 def test_a_small_picture_has_room_for_its_labels() -> None:
