@@ -8,7 +8,7 @@ import signal
 
 import click
 
-from lockref.cli.jobs.console import Console, printable
+from lockref.cli.jobs.shown.console import Console, printable
 from lockref.cli.options import AS_JSON, VIA, Group
 
 

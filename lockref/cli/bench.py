@@ -52,7 +52,7 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     set or a store that lies: a scenario with one of them is refused. A real run cannot be replayed; its history stays
     in the run folder for `lockref check`.
     """
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.contention import contend
+    from lockref.cli.jobs.shown.console import Console
 
     return contend(Console(ctx.obj, as_json=as_json), **asked)

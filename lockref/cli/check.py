@@ -21,6 +21,6 @@ def command(ctx: click.Context, history: Path, allowed: list[int], as_json: bool
     has recorded. A run of several scenarios or servers is judged part by part.
     """
     from lockref.cli.jobs.checking import check_history
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
     return check_history(Console(ctx.obj, as_json=as_json), history, allowed=allowed)

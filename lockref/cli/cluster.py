@@ -55,7 +55,7 @@ def run_command(ctx: click.Context, /, as_json: bool, file: str, **asked: Any) -
     lockref cluster run lock-manager.yaml --live-order descending --semantics first   # what the README printed
     """
     from lockref.cli.jobs.clusters import run_cluster
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
     return run_cluster(Console(ctx.obj, as_json=as_json), file, **asked)
 
@@ -65,7 +65,7 @@ def run_command(ctx: click.Context, /, as_json: bool, file: str, **asked: Any) -
 @click.pass_context
 def figures_command(ctx: click.Context, out: Path) -> int:
     """Count and draw what each rebalancer costs when an instance leaves: a page, `helix.html`, and each as PNG."""
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.drawing import draw_helix
+    from lockref.cli.jobs.shown.console import Console
 
     return draw_helix(Console(ctx.obj), out)

@@ -40,6 +40,6 @@ def command(ctx: click.Context, runs: tuple[str, ...], repeats: int, out: Path |
     A comparison judges nothing, so it exits 0; the verdicts it shows are those of the runs.
     """
     from lockref.cli.jobs.comparing import compare_runs
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
     return compare_runs(Console(ctx.obj, as_json=as_json), runs, repeats=repeats, out=out)

@@ -85,8 +85,8 @@ def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **a
 
     never: writers that ask and never get a version through. Such a number of writers is not recommended.
     """
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.planning import plan_writers
+    from lockref.cli.jobs.shown.console import Console
 
     if from_run and ctx.get_parameter_source("commit_ns") is not ParameterSource.DEFAULT:
         raise click.UsageError("--from-run takes the durations of commits from the run; leave --commit out")
@@ -98,7 +98,7 @@ def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **a
 @click.pass_context
 def figures_command(ctx: click.Context, out: Path) -> int:
     """Compute and draw the pictures of docs/delta.md: a page, `delta.html`, and each as PNG."""
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.drawing import draw_delta
+    from lockref.cli.jobs.shown.console import Console
 
     return draw_delta(Console(ctx.obj), out)

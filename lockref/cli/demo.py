@@ -18,7 +18,7 @@ from lockref.cli.options import duration_option
 @click.pass_context
 def command(ctx: click.Context, /, **asked: Any) -> int:
     """Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."""
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.demonstration import demonstrate
+    from lockref.cli.jobs.shown.console import Console
 
     return demonstrate(Console(ctx.obj), **asked)

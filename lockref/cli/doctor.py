@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lockref.cli.jobs.console import Console, printable
+from lockref.cli.jobs.shown.console import Console, printable
 from lockref.cli.options import AS_JSON
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
 
     Exit 1: a clause broke where the lock promises to keep it. What breaks outside its promise is no failure.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.enveloping import survey_envelope
+    from lockref.cli.jobs.envelope.surveying import survey_envelope
+    from lockref.cli.jobs.shown.console import Console
 
     return survey_envelope(Console(ctx.obj, as_json=as_json), **asked)

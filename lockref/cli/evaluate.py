@@ -59,8 +59,8 @@ def command(
     Exit code 0: a store is advised; 1: the lock broke on a store, or no store keeps what it needs; 3: too little was
     seen to advise one; 4: no store meets --require, or the lock left clients waiting; 5: no store could be reached.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.evaluation import evaluate
+    from lockref.cli.jobs.evaluation.evaluating import evaluate
+    from lockref.cli.jobs.shown.console import Console
 
     shown = () if no_faults else faults
     return evaluate(Console(ctx.obj, as_json=as_json), stores, faults=shown, has_baseline=not no_baseline, **asked)

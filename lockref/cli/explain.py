@@ -37,8 +37,8 @@ def command(
     \b
     lockref explain LK-XXXXXX --html cause.html
     """
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.explaining import explain
+    from lockref.cli.jobs.shown.console import Console
 
     console = Console(ctx.obj, as_json=as_json)
     return explain(console, name, provider=provider, svg=svg, html=html, yaml_file=yaml_file, trust=trust)

@@ -75,9 +75,9 @@ def command(ctx: click.Context, /, as_json: bool, **given: Any) -> int:
 
     Under GitHub Actions the summary of the job and its annotations are written without being asked for.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.gate_options import GateOptions
-    from lockref.cli.jobs.gating import run_gate
+    from lockref.cli.jobs.gate.gating import run_gate
+    from lockref.cli.jobs.gate.options import GateOptions
+    from lockref.cli.jobs.shown.console import Console
 
     options = GateOptions(**{each.name: given.pop(each.name) for each in fields(GateOptions)})
     return run_gate(Console(ctx.obj, as_json=as_json), options, **given)

@@ -55,7 +55,7 @@ class LazyGroup(Group):
         except BrokenPipeError:
             # The reader went away (`lockref … | head`). Caught here because Click's own answer to it is exit code 1.
             # Commands that judge print through `Console`, which goes on to the verdict.
-            from lockref.cli.jobs.console import drop_output
+            from lockref.cli.jobs.shown.console import drop_output
 
             drop_output(sys.stdout)
             return 0
@@ -80,7 +80,7 @@ everywhere(cli, hidden=False)
 
 
 def _fail(message: str, code: int) -> int:
-    from lockref.cli.jobs.console import printable
+    from lockref.cli.jobs.shown.console import printable
 
     _complain(f"lockref: {printable(message, limit=4000, keep_newlines=True)}")
     return code

@@ -42,7 +42,7 @@ def command(ctx: click.Context, /, as_json: bool, stores: tuple[str, ...], **ask
     conditional writes; 5: the store cannot be reached, or refuses us. With --require: 0 if everything required was
     shown, 1 if some of it is unsafe, 3 if some of it has no answer.
     """
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.probing import probe_stores
+    from lockref.cli.jobs.shown.console import Console
 
     return probe_stores(Console(ctx.obj, as_json=as_json), stores, **asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lockref.cli.jobs.console import Console, printable
+from lockref.cli.jobs.shown.console import Console, printable
 from lockref.cli.options import AS_JSON
 
 

@@ -25,8 +25,8 @@ def command(
     With --backend each failure's fault plan is carried out on a real server: exit 1 if a lock breaks there, 0 if the
     whole plan struck and it held, 3 if that proves nothing.
     """
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.replaying import replay, retry
+    from lockref.cli.jobs.shown.console import Console
 
     console = Console(ctx.obj, as_json=as_json)
     if backend is None:

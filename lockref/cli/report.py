@@ -20,7 +20,7 @@ def command(ctx: click.Context, run: str, out: Path | None, title: str, is_on_sp
 
     A history of up to 2,000,000 events is measured in this process, a larger one on Spark, with the same figures.
     """
-    from lockref.cli.jobs.console import Console
     from lockref.cli.jobs.reporting import report
+    from lockref.cli.jobs.shown.console import Console
 
     return report(Console(ctx.obj), run, out=out, title=title, is_on_spark=is_on_spark)

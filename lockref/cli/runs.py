@@ -33,8 +33,8 @@ def list_command(ctx: click.Context, count: int, as_json: bool) -> int:
 
     Each has its verdict, its size, its age and its command.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.kept_runs import list_runs
+    from lockref.cli.jobs.runs.kept import list_runs
+    from lockref.cli.jobs.shown.console import Console
 
     return list_runs(Console(ctx.obj, as_json=as_json), count=count)
 
@@ -48,8 +48,8 @@ def show_command(ctx: click.Context, run: str, as_json: bool) -> int:
 
     That is its command, its verdict part by part, the failures that it stored, and its files.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.kept_runs import show_run
+    from lockref.cli.jobs.runs.kept import show_run
+    from lockref.cli.jobs.shown.console import Console
 
     return show_run(Console(ctx.obj, as_json=as_json), run)
 
@@ -64,8 +64,8 @@ def events_command(ctx: click.Context, run: str, number: int | None, nodes: tupl
 
     Each event has a line: when, who, what, and what was answered.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.kept_runs import print_events
+    from lockref.cli.jobs.runs.kept import print_events
+    from lockref.cli.jobs.shown.console import Console
 
     return print_events(Console(ctx.obj), run, number=number, nodes=nodes)
 
@@ -78,8 +78,8 @@ def open_command(ctx: click.Context, run: str) -> int:
 
     Where there is no page yet, it is made first.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.kept_runs import open_page
+    from lockref.cli.jobs.runs.kept import open_page
+    from lockref.cli.jobs.shown.console import Console
 
     return open_page(Console(ctx.obj), run)
 
@@ -93,8 +93,8 @@ def export_command(ctx: click.Context, run: str, out: Path | None) -> int:
 
     The file has the page, the history, the results and the stored failures of the run.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.kept_runs import export_run
+    from lockref.cli.jobs.runs.kept import export_run
+    from lockref.cli.jobs.shown.console import Console
 
     return export_run(Console(ctx.obj), run, out=out)
 
@@ -120,9 +120,9 @@ def prune_command(
 
     The latest run and a run that is not over are never removed. After a Ctrl-C each run is there whole, or gone.
     """
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.pruning import prune_runs
-    from lockref.cli.jobs.surplus import DAY_S, Limits
+    from lockref.cli.jobs.runs.pruning import prune_runs
+    from lockref.cli.jobs.runs.surplus import DAY_S, Limits
+    from lockref.cli.jobs.shown.console import Console
 
     limits = Limits(age_s=days * DAY_S, runs_max=keep, bytes_max=round(gigabytes * 1e9))
     return prune_runs(Console(ctx.obj, as_json=as_json), limits, with_failures=with_failures, is_dry=is_dry)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lockref.cli.jobs.console import Console, printable
+from lockref.cli.jobs.shown.console import Console, printable
 from lockref.cli.options import AS_JSON, NEW_FILE, SEED_RANGE, Group, scenario_names
 
 SEEDS = range(1, 31)
@@ -82,7 +82,7 @@ def test_command(ctx: click.Context, names: tuple[str, ...], seeds: range | None
     Runs SCENARIO (a file or a name; default the whole catalogue) under every build in its `expect`; exit 1 if one
     surprises, or if a fault of it changes nothing in 500 seeds.
     """
-    from lockref.cli.jobs.progress import Progress
+    from lockref.cli.jobs.shown.progress import Progress
     from scenarios.definition.load import catalogue, load_scenario
     from scenarios.ineffective_faults import tested
 

@@ -41,7 +41,7 @@ def command(ctx: click.Context, /, as_json: bool, scenarios: tuple[str, ...], **
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from lockref.cli.jobs.simulation import simulate
 
     return simulate(Console(ctx.obj, as_json=as_json), scenarios, **asked)

@@ -64,7 +64,7 @@ def command(ctx: click.Context, /, as_json: bool, program: tuple[str, ...], **as
     {number}, {bucket} and {folder} are filled in, in arguments, --env and templates. The environment also leads the
     SDKs of S3, GCS and Azure to the endpoint. docs/wire.md explains what the wire shows.
     """
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from lockref.cli.jobs.watching import watch
 
     return watch(Console(ctx.obj, as_json=as_json), program, **asked)

@@ -2,7 +2,7 @@
 
 A campaign of seeds in virtual time, a contention run on a real store, and a program on the wire are run in three ways
 and end in one: a summary, of which verdicts and exit code are made, a history, notices, and an error where one came.
-`lockref.cli.jobs.results` makes the account of any of them, so that none of them shows less than the others.
+`lockref.cli.jobs.shown.results` makes the account of any of them, so that none of them shows less than the others.
 """
 
 from __future__ import annotations

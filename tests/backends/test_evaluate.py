@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lockref.cli.jobs import evaluation, evaluation_steps
+from lockref.cli.jobs.evaluation import evaluating, steps
 from lockref.cli.main import run
 from lockref.errors import BackendUnavailable
 from reports.comparison.carrying import YES, Carrying
@@ -213,8 +213,8 @@ def test_a_violation_in_a_run_that_lost_a_worker_is_on_the_page(
     worker = LostWorker(number=2, clients=("n2",), at_ns=1, ending="was killed by SIGKILL", stderr_end="")
     broken = Results(title="", verdict="violated", statement="S3 broke", runs=1)
     done = SimpleNamespace(error=BackendUnavailable(str(worker)))
-    monkeypatch.setattr(evaluation_steps, "contend_on", lambda *_asked, **_options: done)
-    monkeypatch.setattr(evaluation_steps, "account_of_run", lambda *_asked: (broken, Requests()))
+    monkeypatch.setattr(steps, "contend_on", lambda *_asked, **_options: done)
+    monkeypatch.setattr(steps, "account_of_run", lambda *_asked: (broken, Requests()))
     assert run(["evaluate", "memory:", "--contenders", "2", "--for", "2s", "--no-faults", "--json"]) == 1
     [store] = json.loads(capsys.readouterr().out)["stores"]
     assert [each["verdict"] for each in store["contention"]] == ["violated"]
@@ -231,7 +231,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Asked, list[
     before: list[Callable[[tuple[str, ...]], None]] = []
     held = Results(title="", verdict="held", statement="held", runs=1)
 
-    def probed(_self: object, store: evaluation_steps.EvaluatedStore) -> tuple[dict[str, Any], int, Carrying]:
+    def probed(_self: object, store: steps.EvaluatedStore) -> tuple[dict[str, Any], int, Carrying]:
         questions.append((store.uri, "probe"))
         found = {**fingerprint("http://a", C2="conforming").document(), "verdict": "conforming"}
         return found, 0, Carrying(verdict=YES)
@@ -244,11 +244,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Asked, list[
         return SimpleNamespace(error=None)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(evaluation_steps.Evaluation, "_probed", probed)
-    monkeypatch.setattr(evaluation_steps.Evaluation, "_is_struck", lambda _self, store: not store.no_faults)
-    monkeypatch.setattr(evaluation_steps, "contend_on", contended)
-    monkeypatch.setattr(evaluation_steps, "account_of_run", lambda *_asked: (held, Requests()))
-    monkeypatch.setattr(evaluation, "side_by_side", lambda *_asked: ())
+    monkeypatch.setattr(steps.Evaluation, "_probed", probed)
+    monkeypatch.setattr(steps.Evaluation, "_is_struck", lambda _self, store: not store.no_faults)
+    monkeypatch.setattr(steps, "contend_on", contended)
+    monkeypatch.setattr(steps, "account_of_run", lambda *_asked: (held, Requests()))
+    monkeypatch.setattr(evaluating, "side_by_side", lambda *_asked: ())
     return questions, before
 
 

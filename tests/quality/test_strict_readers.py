@@ -57,7 +57,7 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
         "an option; its ValueError is caught and told",
     ),
     "scenarios/evaluation/prices.py": ({"float(value)"}, "a number that the file's reader has found to be one"),
-    "lockref/cli/jobs/kept_runs.py": ({"int(row['bytes'])"}, TYPED),
+    "lockref/cli/jobs/runs/kept.py": ({"int(row['bytes'])"}, TYPED),
     "lockref/grammar.py": (
         {"int(plain)", "int(plain, 16)", "int(found[1])", "int(found[2])", "int(found[3])"},
         MATCHED,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs.results import write_account
+from lockref.cli.jobs.shown.results import write_account
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs import gating
-from lockref.cli.jobs.gate_end import EarlyEnd
-from lockref.cli.jobs.gate_options import GateOptions
-from lockref.cli.jobs.gate_outputs import place_of_class
+from lockref.cli.jobs.gate import gating
+from lockref.cli.jobs.gate.early_end import EarlyEnd
+from lockref.cli.jobs.gate.options import GateOptions
+from lockref.cli.jobs.gate.outputs import place_of_class
 from lockref.cli.main import run
 from lockref.lab.loading import ProviderSpec, load_provider
 from lockref.runtime import NS_PER_S
@@ -180,7 +180,7 @@ def test_the_last_failed_scenarios_are_run_again(capsys: pytest.CaptureFixture[s
 
 def test_what_was_accepted_did_not_stop_the_last_gate() -> None:
     """A scenario that was left open did, though no cause is known of it."""
-    from lockref.cli.jobs.gate_options import _failed_last
+    from lockref.cli.jobs.gate.options import _failed_last
 
     accepted = GatedScenario(name="accepted", outcome="accepted", groups=("LK-1",))
     undecided = GatedScenario(name="open", outcome="inconclusive", exit_code=3)
@@ -305,7 +305,7 @@ def test_the_place_of_a_class_is_read_and_not_imported(tmp_path: Path) -> None:
 
 def test_a_scenario_with_a_broken_limit_of_its_own_is_not_accepted_with_its_cause() -> None:
     """The cause is accepted, the limit is not."""
-    from lockref.cli.jobs.gate_acceptance import _accepted
+    from lockref.cli.jobs.gate.acceptance import _accepted
     from tests.unit.reports.formats.test_gate_formats import group
 
     broken = GatedScenario(name="a", outcome="violated", groups=("LK-1",), exit_code=1)
@@ -318,7 +318,7 @@ def test_a_scenario_with_a_broken_limit_of_its_own_is_not_accepted_with_its_caus
 
 def test_a_scenario_with_one_accepted_cause_and_another_is_not_accepted() -> None:
     """Else a known failure would hide a new one in the same scenario."""
-    from lockref.cli.jobs.gate_acceptance import _accepted
+    from lockref.cli.jobs.gate.acceptance import _accepted
     from tests.unit.reports.formats.test_gate_formats import group
 
     broken = GatedScenario(name="a", outcome="violated", groups=("LK-1", "LK-2"), exit_code=1)

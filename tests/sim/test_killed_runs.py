@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs.results import begin_run
+from lockref.cli.jobs.shown.results import begin_run
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, begin_spool

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.console import printable
+from lockref.cli.jobs.shown.console import printable
 from lockref.errors import ConfigError, LockrefError, did_you_mean
 from lockref.lab.loading import BUILT_IN, load_provider
 from lockref.words import counted
@@ -23,7 +23,7 @@ from scenarios.definition.units import DrawnNumber
 from scenarios.gate.selection import Words, parse_selection
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from scenarios.definition.fault_forms import WrittenFault
     from scenarios.definition.schema import Floor, Scenario
 

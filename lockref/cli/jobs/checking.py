@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lockref.cli.jobs.results import history_results, say_results
+from lockref.cli.jobs.shown.results import history_results, say_results
 from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of
 from reports.history_files import history_folders
@@ -14,7 +14,7 @@ from reports.pipeline.local_analysis import event_count
 from scenarios.runs import open_run, require_recorded
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 NS_PER_EVENT: Final = 5_000
 """About what judging an event takes, its damage check included; only for telling what is left."""

@@ -18,7 +18,7 @@ from scenarios.helix.program import Change, ClusterProgram, table
 from scenarios.helix.progress import finding, progress_callbacks
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 
 def run_cluster(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.results import begin_run
+from lockref.cli.jobs.shown.results import begin_run
 from lockref.errors import ConfigError
 from lockref.stores.probe import fingerprint
 from reports.comparison.comparison import Comparison, compare
@@ -17,7 +17,7 @@ from reports.html.comparison import write_comparison
 from scenarios.runs import open_run, provenance, require_recorded
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 
 def compare_runs(console: Console, runs: Sequence[str], *, repeats: int, out: Path | None) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.results import account_of, begin_run, conclude
+from lockref.cli.jobs.shown.results import account_of, begin_run, conclude
 from lockref.clouds.admission import Admission
 from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
@@ -17,7 +17,7 @@ from scenarios.runs import provenance
 from scenarios.worlds.contention import contend_on
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from reports.formats.results import Results
 
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.comparing import say_comparison
-from lockref.cli.jobs.console import seed_progress
 from lockref.cli.jobs.reporting import parts_of
-from lockref.cli.jobs.results import account_of, begin_run, say_results, write_account
+from lockref.cli.jobs.shown.console import seed_progress
+from lockref.cli.jobs.shown.results import account_of, begin_run, say_results, write_account
 from lockref.java import find_java
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
@@ -32,7 +32,7 @@ from scenarios.runs import provenance
 from scenarios.worlds.contention import CROWD_MIN, attempts, contend_on
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
     from scenarios.definition.schema import Scenario

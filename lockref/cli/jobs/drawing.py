@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from lockref.cli.jobs.progress import Progress
+from lockref.cli.jobs.shown.progress import Progress
 from reports.figures.delta import line_chart
 from reports.figures.helix import dot_rows
 from reports.html.pictures import DrawnPicture, write_page
@@ -16,7 +16,7 @@ from scenarios.helix.pictures import pictures as helix_pictures
 from scenarios.helix.rebalancing import RULES, SIZES, rows
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 
 def draw_delta(console: Console, out: Path) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
-from lockref.cli.jobs.console import printable
+from lockref.cli.jobs.shown.console import printable
 from lockref.errors import ConfigError
 from reports.explanation.terminal import explanation_text
 from reports.html.explanation import explanation_picture, write_explanation
@@ -17,7 +17,7 @@ from scenarios.failures.stored_failures import find_failures, is_own
 NOT_SHOWN = "no seed that was tried breaks the clause without the stored schedule; `lockref replay` has that"
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 
 def explain(

@@ -13,7 +13,7 @@ from scenarios.delta.planning import as_text, plan
 from scenarios.delta.queueing import Fleet, Grants, Protocol
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 
 def plan_writers(

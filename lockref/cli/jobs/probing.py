@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
-from lockref.cli.jobs.console import rest_in_words
+from lockref.cli.jobs.shown.console import rest_in_words
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.runtime import ThreadRuntime
 from lockref.services import DEFAULT_KIND
@@ -22,7 +22,7 @@ from scenarios.probe.run import probe
 from scenarios.probe.steps import most_requests
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from lockref.stores.probe.fingerprint import Fingerprint
     from scenarios.probe.questions.stopped_node import Node
 

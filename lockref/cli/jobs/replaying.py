@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.console import printable
-from lockref.cli.jobs.results import account_of, begin_run
+from lockref.cli.jobs.shown.console import printable
+from lockref.cli.jobs.shown.results import account_of, begin_run
 from reports.formats.exit_codes import code_of, worst
 from reports.formats.text import readable
 from scenarios.backends import require_known
@@ -17,7 +17,7 @@ from scenarios.runs import provenance
 from sim.explore.replay import Answer
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 
 def replay(console: Console, names: Sequence[str], *, provider: str | None, trust: bool) -> int:

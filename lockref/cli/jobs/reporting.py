@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lockref.cli.jobs.gate_report import report_gate
-from lockref.cli.jobs.progress import Progress
-from lockref.cli.jobs.results import say_results
+from lockref.cli.jobs.gate.report import report_gate
+from lockref.cli.jobs.shown.progress import Progress
+from lockref.cli.jobs.shown.results import say_results
 from lockref.errors import ConfigError
 from lockref.temporary_folders import sweep
 from lockref.words import counted
@@ -21,7 +21,7 @@ from scenarios.checkpoint import seeds_in
 from scenarios.runs import end_of, open_run, provenance, require_recorded
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 GATE: Final = "gate.json"
 """The file of a run folder in which a gate tells what it found."""

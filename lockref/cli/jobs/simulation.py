@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.console import printable, seed_progress
-from lockref.cli.jobs.results import begin_run, conclude, say_results, write_account
+from lockref.cli.jobs.shown.console import printable, seed_progress
+from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
 from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
@@ -30,7 +30,7 @@ from scenarios.gate.observed import with_observed
 from scenarios.runs import RunFolder, provenance, unfinished_runs
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
     from scenarios.campaign import CampaignResult

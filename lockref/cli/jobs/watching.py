@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.results import account_of, begin_run, conclude
+from lockref.cli.jobs.shown.results import account_of, begin_run, conclude
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
 from reports.checks.thresholds.limits import NEED_CALLS, parse_threshold
@@ -19,7 +19,7 @@ from scenarios.wire.run import run_wire
 from scenarios.wire.settings import WireSettings
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 
 def watch(

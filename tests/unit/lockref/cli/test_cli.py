@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from lockref.cli import options
-from lockref.cli.jobs import console, demonstration, simulation
+from lockref.cli.jobs import demonstration, simulation
 from lockref.cli.jobs.reporting import parts_of
+from lockref.cli.jobs.shown import console
 from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, DeterminismError
 from lockref.seeds import parse_seed

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from lockref.cli.jobs import console as module
-from lockref.cli.jobs.console import Console, rest_in_words
+from lockref.cli.jobs.shown import console as module
+from lockref.cli.jobs.shown.console import Console, rest_in_words
 
 S = 1_000_000_000
 

@@ -198,8 +198,8 @@ def test_figures_tell_each_picture_that_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They take some seconds, so a reader sees how many are done and what is left."""
-    monkeypatch.setattr("lockref.cli.jobs.progress.COUNTED_NS", 0)
-    monkeypatch.setattr("lockref.cli.jobs.console.Console.progress", lambda _console, text: told.append(text))
+    monkeypatch.setattr("lockref.cli.jobs.shown.progress.COUNTED_NS", 0)
+    monkeypatch.setattr("lockref.cli.jobs.shown.console.Console.progress", lambda _console, text: told.append(text))
     told: list[str] = []
     assert run(["delta", "figures", "--out", str(tmp_path)]) == 0
     assert [text.partition(",")[0] for text in told] == [f"pictures: {done} of 5" for done in range(1, 6)]

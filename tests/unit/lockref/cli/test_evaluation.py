@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from lockref.cli.jobs.console import Console
-from lockref.cli.jobs.evaluation import _names, code_of_advice
-from lockref.cli.jobs.evaluation_steps import EvaluatedStore, Progress, priced
+from lockref.cli.jobs.evaluation.evaluating import _names, code_of_advice
+from lockref.cli.jobs.evaluation.steps import EvaluatedStore, Progress, priced
+from lockref.cli.jobs.shown.console import Console
 from lockref.runtime import NS_PER_S
 from reports.comparison.advice import Advice
 from reports.comparison.carrying import NO, NOT_REACHED, UNKNOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockref.cli.jobs.gate_account import seeds_in_words
+from lockref.cli.jobs.gate.account import seeds_in_words
 
 
 @pytest.mark.parametrize(

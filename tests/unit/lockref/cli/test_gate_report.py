@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs import progress
-from lockref.cli.jobs.console import Console
+from lockref.cli.jobs.shown import progress
+from lockref.cli.jobs.shown.console import Console
 from lockref.cli.main import run
 from reports.formats.gate_result import load_gate
 

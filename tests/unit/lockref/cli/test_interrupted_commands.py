@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from lockref.cli import main
-from lockref.cli.jobs import comparing, evaluation, evaluation_steps, reporting
+from lockref.cli.jobs import comparing, reporting
+from lockref.cli.jobs.evaluation import evaluating, steps
 from reports.comparison.carrying import YES, Carrying
 from scenarios import interrupts
 from scenarios.executor import Processes
@@ -28,11 +29,11 @@ def test_an_interrupted_evaluation_says_so(tmp_path, monkeypatch, capsys):
 
     probe = fingerprint("http://a", C2="conforming").document()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(evaluation_steps.Evaluation, "_probed", lambda *_: (probe, 0, Carrying(verdict=YES)))
-    monkeypatch.setattr(evaluation_steps, "contend_on", interrupted)
+    monkeypatch.setattr(steps.Evaluation, "_probed", lambda *_: (probe, 0, Carrying(verdict=YES)))
+    monkeypatch.setattr(steps, "contend_on", interrupted)
     told = {}
     monkeypatch.setattr(
-        evaluation,
+        evaluating,
         "write_evaluation",
         lambda found, _standings, _advice, folder, **_: told.update(found["stores"][0]) or folder / "page.html",
     )

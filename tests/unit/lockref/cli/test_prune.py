@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lockref.cli.jobs import surplus
-from lockref.cli.jobs.kept_runs import age_in_words
-from lockref.cli.jobs.surplus import DAY_S, Limits, carry_out, planned
+from lockref.cli.jobs.runs import surplus
+from lockref.cli.jobs.runs.kept import age_in_words
+from lockref.cli.jobs.runs.surplus import DAY_S, Limits, carry_out, planned
 from lockref.cli.main import run
 from reports.formats.results import Failure, Results
 from scenarios.runs import HOME, RunFolder, myself

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lockref.cli.jobs.console import Console
-from lockref.cli.jobs.results import say_results
+from lockref.cli.jobs.shown.console import Console
+from lockref.cli.jobs.shown.results import say_results
 from lockref.cli.main import run
 from lockref.errors import CapabilityMissing, HistoryUnreadable
 from lockref.lab.loading import load_provider

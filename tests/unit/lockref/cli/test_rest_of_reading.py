@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.jobs.checking import NS_PER_EVENT
-from lockref.cli.jobs.console import Console
+from lockref.cli.jobs.shown.console import Console
 from lockref.cli.main import run
 from reports.page import DRAWING_NS, LOCAL_COST, SPARK_COST, write_report
 from reports.pipeline.local_analysis import event_count

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from lockref.cli import main
-from lockref.cli.jobs.console import Console
+from lockref.cli.jobs.shown.console import Console
 from lockref.cli.main import run
 from lockref.stores.probe.fingerprint import load
 from lockref.strict_json import printable_json

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.kept_runs import age_in_words, size_in_words
-from lockref.cli.jobs.surplus import Limits, Surplus, carry_out, planned
+from lockref.cli.jobs.runs.kept import age_in_words, size_in_words
+from lockref.cli.jobs.runs.surplus import Limits, Surplus, carry_out, planned
 from lockref.errors import BackendUnavailable
 from lockref.words import counted
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 
 def prune_runs(console: Console, limits: Limits, *, with_failures: bool, is_dry: bool) -> int:

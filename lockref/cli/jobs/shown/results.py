@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lockref.cli.jobs.console import Console, printable
+from lockref.cli.jobs.shown.console import Console, printable
 from lockref.words import counted
 from reports.account import check_line, judged_history, summarised_results, write_run
 from reports.explanation.recorded import RecordedCauses

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lockref.cli.jobs.console import COUNTED_NS, rest_in_words
+from lockref.cli.jobs.shown.console import COUNTED_NS, rest_in_words
 from lockref.runtime import ThreadRuntime
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
 

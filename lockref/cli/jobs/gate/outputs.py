@@ -16,8 +16,8 @@ from reports.formats.junit import gate_junit_xml
 from reports.formats.markdown import BYTES_MAX
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.gate_options import GateOptions
+    from lockref.cli.jobs.gate.options import GateOptions
+    from lockref.cli.jobs.shown.console import Console
 
 
 def write_outputs(console: Console, result: GateResult, options: GateOptions) -> None:

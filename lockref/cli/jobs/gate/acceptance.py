@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from lockref.cli.jobs.gate_outputs import place_of_class
+from lockref.cli.jobs.gate.outputs import place_of_class
 from lockref.words import counted
 from reports.checks.thresholds.kept import Samples, judged_threshold
 from reports.formats import gate_result
@@ -16,7 +16,7 @@ from scenarios.gate.demands import Ability
 from scenarios.gate.known import KnownFailure, accept
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.gate_options import Chosen, GateOptions
+    from lockref.cli.jobs.gate.options import Chosen, GateOptions
     from scenarios.campaign import CampaignResult
 
 _CODES: Final = {"violated": NOT_LIVE, "inconclusive": INCONCLUSIVE}

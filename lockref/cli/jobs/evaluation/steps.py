@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from lockref.atomic_files import write_atomically
-from lockref.cli.jobs.console import rest_in_words
 from lockref.cli.jobs.probing import probe_and_tell
-from lockref.cli.jobs.results import say_results, write_account
+from lockref.cli.jobs.shown.console import rest_in_words
+from lockref.cli.jobs.shown.results import say_results, write_account
 from lockref.clouds.admission import Admission
 from lockref.clouds.uri import cloud_of, parse_store_uri
 from lockref.errors import INTERRUPTED, BackendUnavailable, CapabilityMissing, LockrefError
@@ -42,7 +42,7 @@ from scenarios.runs import provenance
 from scenarios.worlds.contention import contend_on, contention_of
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from reports.formats.results import Results
     from scenarios.definition.schema import Scenario
     from scenarios.evaluation.prices import Price

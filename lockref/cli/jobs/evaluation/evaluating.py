@@ -10,8 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lockref.cli.jobs.evaluation_steps import BASELINE, EvaluatedStore, Evaluation, Questions, priced
-from lockref.cli.jobs.results import begin_run
+from lockref.cli.jobs.evaluation.steps import BASELINE, EvaluatedStore, Evaluation, Questions, priced
+from lockref.cli.jobs.shown.results import begin_run
 from lockref.clouds.uri import parse_store_uri
 from lockref.durations import plain_duration
 from lockref.errors import INTERRUPTED, BackendUnavailable, ConfigError
@@ -35,7 +35,7 @@ from scenarios.worlds.contention import contention_of
 from scenarios.worlds.real import require_feasible
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from scenarios.evaluation.prices import Price
     from scenarios.runs import RunFolder
 

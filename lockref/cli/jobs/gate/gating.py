@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lockref.claims import LEASE, NO_LEASE
-from lockref.cli.jobs.console import SeedProgress
-from lockref.cli.jobs.gate_acceptance import required_of, under_options
-from lockref.cli.jobs.gate_account import (
+from lockref.cli.jobs.gate.acceptance import required_of, under_options
+from lockref.cli.jobs.gate.account import (
     client_of,
     crashes_of,
     group_of,
@@ -18,10 +17,11 @@ from lockref.cli.jobs.gate_account import (
     told_abilities,
     unexplored,
 )
-from lockref.cli.jobs.gate_end import EarlyEnd
-from lockref.cli.jobs.gate_options import choose, load_accepted
-from lockref.cli.jobs.gate_outputs import write_outputs
-from lockref.cli.jobs.results import begin_run
+from lockref.cli.jobs.gate.early_end import EarlyEnd
+from lockref.cli.jobs.gate.options import choose, load_accepted
+from lockref.cli.jobs.gate.outputs import write_outputs
+from lockref.cli.jobs.shown.console import SeedProgress
+from lockref.cli.jobs.shown.results import begin_run
 from lockref.errors import INTERRUPTED
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
@@ -53,8 +53,8 @@ from scenarios.gate.exploration import Exploration, Explored, explore
 from scenarios.runs import provenance
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
-    from lockref.cli.jobs.gate_options import Chosen, GateOptions
+    from lockref.cli.jobs.gate.options import Chosen, GateOptions
+    from lockref.cli.jobs.shown.console import Console
     from lockref.lab.loading import ProviderSpec
     from reports.checks.summary import Finding
     from reports.formats.results import Results

@@ -12,7 +12,7 @@ from scenarios.gate.causes import first_cause
 from scenarios.gate.known import KnownFailure
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.gate_options import GateOptions
+    from lockref.cli.jobs.gate.options import GateOptions
     from scenarios.campaign import CampaignResult
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lockref.cli.jobs.progress import Progress
-from lockref.cli.jobs.results import say_results
+from lockref.cli.jobs.shown.progress import Progress
+from lockref.cli.jobs.shown.results import say_results
 from lockref.errors import ConfigError
 from reports.account import judged_if_damaged
 from reports.formats.exit_codes import code_of
@@ -21,7 +21,7 @@ from scenarios.runs import end_of, run_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from reports.explanation.explanation import Explanation
     from reports.formats.gate_result import GateResult
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lockref.atomic_files import write_atomically
-from lockref.cli.jobs.console import printable
 from lockref.cli.jobs.reporting import report
-from lockref.cli.jobs.surplus import DAY_S, age_of
+from lockref.cli.jobs.runs.surplus import DAY_S, age_of
+from lockref.cli.jobs.shown.console import printable
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.words import counted
 from reports.event_lines import event_lines
@@ -25,7 +25,7 @@ from scenarios.failures.stored_failures import FAILURES
 from scenarios.runs import HOME, open_run, recorded_runs, require_recorded, run_json, size_of, status_of
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
 
 PAGES: Final = ("report.html", "evaluation.html", "comparison.html", "fingerprint.html")
 """What a run folder's page may be called, the one to be opened first."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
-from lockref.cli.jobs.console import printable, rest_in_words
-from lockref.cli.jobs.envelope_picture import table_of, write_pictures
-from lockref.cli.jobs.results import begin_run, say_results, write_account
+from lockref.cli.jobs.envelope.picture import table_of, write_pictures
+from lockref.cli.jobs.shown.console import printable, rest_in_words
+from lockref.cli.jobs.shown.results import begin_run, say_results, write_account
 from lockref.errors import INTERRUPTED, ConfigError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
@@ -35,7 +35,7 @@ from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import provenance
 
 if TYPE_CHECKING:
-    from lockref.cli.jobs.console import Console
+    from lockref.cli.jobs.shown.console import Console
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Failure
     from scenarios.envelope.axes import Axis, AxisRange
