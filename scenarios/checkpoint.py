@@ -202,6 +202,19 @@ def read_fingerprint(folder: Path) -> Fingerprint | None:
     return Fingerprint(**{**told, "seeds": (seeds[0], seeds[1])})
 
 
+def chunks_from(folder: Path, start: int) -> Iterator[Chunk]:
+    """The whole chunks of a folder from the number `start` on, in the order of their seeds; another process may add to
+    them.
+
+    Errors: ConfigError for a chunk that cannot be read.
+    """
+    for number in itertools.count(start):
+        chunk = folder / _name(number)
+        if not chunk.is_dir():
+            return
+        yield _read(chunk)
+
+
 def seeds_in(run: Path) -> int:
     """The number of seeds in the whole chunks of a run folder, its parts included."""
     return sum(_seeds_of(chunk) for folder in _chunk_folders(run) for chunk in _whole(folder))

@@ -149,9 +149,17 @@ class RunFolder:
         """Add to what `run.json` says."""
         with interrupts.deferred():
             self.about.update(facts)
+            if self.about.get("status") != "running":
+                self.about.pop("step", None)
             write_atomically(
                 self.path / "run.json", printable_json(json.dumps(self.about, indent=2, default=str)) + "\n"
             )
+
+    def begin_step(self, text: str, *, lasting_ns: int = 0) -> None:
+        """Write down which step of the job begins, and for how many nanoseconds; 0 where nobody knows. For whoever
+        watches: `run.json` names the step while the run goes on.
+        """
+        self.describe(step={"text": text, "lasting_ns": lasting_ns})
 
     def __enter__(self) -> RunFolder:
         return self

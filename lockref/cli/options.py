@@ -272,6 +272,7 @@ NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+AS_JSON_LINES = click.option("--json", "as_json", is_flag=True, help="JSON objects on standard output, one a line.")
 PROVIDER = click.option(
     "--provider",
     "-p",

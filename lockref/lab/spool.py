@@ -262,6 +262,27 @@ def _number_after(folder: Path, part: int, kind: str) -> int:
     return len(_files(folder, part, kind))
 
 
+def spooled_span(folder: Path) -> tuple[int, int]:
+    """How many events a spool holds by now, and how many nanoseconds of true time lie between its first and its last.
+
+    For people who watch a run: it checks nothing. (0, 0) where there is no spool.
+    """
+    count, first_ns, last_ns = 0, 2**63 - 1, 0
+    at_ns = ROW_COLUMNS.index("at_ns")
+    for path in folder.glob("*.rows"):
+        try:
+            rows = np.fromfile(path, dtype=np.int64)
+        except FileNotFoundError:
+            continue  # The run is over, and its spool is being removed.
+        instants = rows[: len(rows) // _WORDS * _WORDS].reshape(-1, _WORDS)[:, at_ns]
+        # No clock shows 0 in a run, and rows are written one after the other.
+        written = int(np.count_nonzero(instants))
+        if written:
+            count += written
+            first_ns, last_ns = min(first_ns, int(instants[0])), max(last_ns, int(instants[written - 1]))
+    return count, max(last_ns - first_ns, 0)
+
+
 def last_event_ns(folder: Path, part: int) -> int | None:
     """True time of the last event that a part holds; None if it holds none.
 

@@ -15,6 +15,7 @@ from scenarios.runs import open_run, require_recorded
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
+    from reports.formats.results import Results
 
 NS_PER_EVENT: Final = 5_000
 """About what judging an event takes, its damage check included; only for telling what is left."""
@@ -26,6 +27,16 @@ def check_history(console: Console, history: Path, *, allowed: Sequence[int]) ->
     Errors: HistoryUnreadable where there is no history, NothingRecorded for a run that left none, ConfigError for a
     name that is no run.
     """
+    all_results = judged_parts(console, history)
+    for results in all_results:
+        say_results(console, results)
+    if console.as_json:
+        console.document(document_of(all_results, digest=joint_digest(all_results), folder=None))
+    return code_of(all_results, allowed)
+
+
+def judged_parts(console: Console, history: Path) -> list[Results]:
+    """The account of each part of a file, a folder, or a run by its name. Raises what `check_history` raises."""
     if not history.exists():
         history = open_run(str(history)).path
     require_recorded(history)
@@ -37,8 +48,4 @@ def check_history(console: Console, history: Path, *, allowed: Sequence[int]) ->
         left = sum(events[number:])
         console.step(f"check: {which}{events[number]:,} events", lasting_ns=left * NS_PER_EVENT)
         all_results.append(history_results(path))
-    for results in all_results:
-        say_results(console, results)
-    if console.as_json:
-        console.document(document_of(all_results, digest=joint_digest(all_results), folder=None))
-    return code_of(all_results, allowed)
+    return all_results

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.shown.results import account_of, begin_run, conclude
+from lockref.cli.jobs.shown.results import account_of, begin_run, conclude, steps_of
 from lockref.clouds.admission import Admission
 from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
@@ -78,7 +78,7 @@ def contend(
                     via=via,
                     admission=admission,
                     folder=part.path,
-                    progress=console.step,
+                    progress=steps_of(console, folder),
                 )
             except LockrefError as error:
                 failed = error

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockref.cli.jobs.shown.results import account_of, begin_run, conclude
+from lockref.cli.jobs.shown.results import account_of, begin_run, conclude, steps_of
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
 from reports.checks.thresholds.limits import NEED_CALLS, parse_threshold
@@ -87,7 +87,7 @@ def watch(
     )
     about["command"] = f"lockref wire … -- {name} …"
     with begin_run("wire", about) as folder:
-        done = run_wire(backend, settings, folder=folder.path, progress=console.step)
+        done = run_wire(backend, settings, folder=folder.path, progress=steps_of(console, folder))
         results = account_of(console, done, folder, about=about, allowed=allowed)
         code = conclude(console, folder, [results], allowed=allowed)
     if output is not None:

@@ -142,6 +142,11 @@ class Console:
         self._end_line()
         _echo(printable_json(json.dumps(content, indent=2)), sys.stdout)
 
+    def line(self, content: Mapping[str, object]) -> None:
+        """One JSON object on one line of standard output, for a reader that follows; in the place of a document."""
+        self._end_line()
+        _echo(printable_json(json.dumps(content)), sys.stdout)
+
     def _end_line(self) -> None:
         self._end_countdown()
         if self._line_open:

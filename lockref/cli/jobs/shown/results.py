@@ -27,7 +27,7 @@ from scenarios.runs import RunFolder, end_of, provenance
 if TYPE_CHECKING:
     from lockref.errors import LockrefError
     from scenarios.failures.failure_store import FailureStore
-    from scenarios.worlds.judged_result import JudgedResult
+    from scenarios.worlds.judged_result import JudgedResult, Steps
 
 
 def write_account(
@@ -85,18 +85,29 @@ def account_of(
 
 def history_results(history: Path) -> Results:
     """The account of a recorded history, judged here, with how its run ended."""
-    is_folder = history.is_dir()
+    ended = end_of(history) if history.is_dir() else ""
     return judged_history(
         history,
         provenance=provenance({"history": str(history)}),
-        ended=end_of(history) if is_folder else "",
-        finished_seeds=seeds_in(history) if is_folder else 0,
+        ended=ended,
+        # A run that has just finished may not have removed its chunks yet.
+        finished_seeds=seeds_in(history) if ended else 0,
     )
 
 
 def begin_run(command: str, about: Mapping[str, object]) -> RunFolder:
     """A new run folder; an earlier run that was killed is told of on standard error."""
     return RunFolder.begin(command, about, tell=lambda text: click.echo(outgoing(text), err=True))
+
+
+def steps_of(console: Console, folder: RunFolder) -> Steps:
+    """A function that says which step of a run begins, and writes it down for whoever watches the folder."""
+
+    def begins(text: str, /, *, lasting_ns: int = 0) -> None:
+        console.step(text, lasting_ns=lasting_ns)
+        folder.begin_step(text, lasting_ns=lasting_ns)
+
+    return begins
 
 
 def say_results(console: Console, results: Results, *, repeats: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -1,0 +1,188 @@
+"""The parts of a watched folder: what each shows by now of a campaign of seeds, of a recording, of a finished account.
+
+A part is only read. What is half written is waited for: a chunk appears whole, a row of a recording counts once its
+checksum agrees, and an account is written beside and renamed.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from lockref.errors import ConfigError, HistoryUnreadable
+from lockref.lab.spool import SPOOL, is_spool, spooled_span
+from reports.account import judged_history, summarised_results
+from reports.checks.summary import Summary
+from reports.formats.results import Results, load_results
+from reports.history_files import CHUNKS, EVENTS, HISTORIES, has_history, read_runs, runs_beside
+from scenarios.checkpoint import Chunk, chunks_from, read_fingerprint
+
+RESULTS: Final = "results.json"
+
+JUDGING_SHARE: Final = 10
+"""A recording is judged again after so many times what judging it took: following costs a tenth of a core at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What a part shows at one moment.
+
+    part: its name; "" for the folder itself. unit: `seeds`, `events` or `runs`. done, of: how many are there, and how
+    many will be there; None where nobody knows. span_ns: true time between the first event of a recording and its last.
+    results: what the judge says so far; None before there was anything to judge. is_over: its account is written.
+    """
+
+    part: str
+    title: str
+    unit: str
+    done: int
+    of: int | None = None
+    span_ns: int = 0
+    results: Results | None = None
+    is_over: bool = False
+
+
+class Part(Protocol):
+    """One part of a watched folder."""
+
+    def look(self) -> Sight | None:
+        """What it shows now; None before it shows anything, and while it is being replaced by what comes after it."""
+        ...
+
+
+@dataclass(slots=True)
+class Seeds:
+    """A campaign of seeds that keeps its finished chunks in the folder (`scenarios.checkpoint`)."""
+
+    folder: Path
+    name: str
+    arguments: Mapping[str, Any]
+    summary: Summary = field(default_factory=Summary)
+    _read: int = 0
+    _of: int | None = None
+    _parties: set[tuple[str, str]] = field(default_factory=set)
+
+    def look(self) -> Sight | None:
+        """As `Part.look`. Errors: ConfigError for a chunk that cannot be read."""
+        chunks = self.folder / CHUNKS
+        try:
+            known = read_fingerprint(chunks)
+            for chunk in chunks_from(chunks, self._read):
+                self._absorb(chunk)
+        except ConfigError:
+            if chunks.is_dir():
+                raise
+            # The run is over, and removes its chunks: its account stands beside them.
+            return None
+        if known is not None:
+            self._of = known.seeds[1] - known.seeds[0]
+        if self._of is None:
+            return None
+        scenario, provider = (", ".join(sorted({party[which] for party in self._parties})) for which in (0, 1))
+        results = None
+        if self._read:
+            results = summarised_results(
+                self.summary, title=scenario, scenario=scenario, provider=provider, provenance={}
+            )
+            for failure in results.failures:
+                failure.replay = self._replay(scenario, provider, failure.run)
+        title = f"{scenario} under {provider}" if self._parties else str(self.arguments.get("provider", ""))
+        return Sight(part=self.name, title=title, unit="seeds", done=self.summary.runs, of=self._of, results=results)
+
+    def _absorb(self, chunk: Chunk) -> None:
+        self.summary.add(
+            Summary.of_runs(chunk.judgement, chunk.runs, event_count=chunk.event_count, fault_kinds=chunk.fault_kinds)
+        )
+        self._parties.update(
+            (row["scenario"], row["provider"]) for row in chunk.runs.select(["scenario", "provider"]).to_pylist()
+        )
+        self._read += 1
+
+    def _replay(self, scenario: str, provider: str, seed: int) -> str:
+        """The line that runs one seed again. Its failure is stored, and shrunk, when the campaign is over."""
+        named = [str(name) for name in self.arguments.get("scenarios", ())]
+        # Of several scenarios each has a part of its own, named as the scenario names itself.
+        which = named[0] if len(named) == 1 else scenario
+        lock = str(self.arguments.get("provider", provider))
+        return f"lockref {shlex.join(['sim', which, '--provider', lock, '--seeds', str(seed)])}"
+
+
+@dataclass(slots=True)
+class Recording:
+    """A real run whose events are being recorded (`lockref.lab.spool`)."""
+
+    folder: Path
+    name: str
+    now_ns: Callable[[], int]
+    _results: Results | None = None
+    _judged: int = 0
+    _again_ns: int = 0
+    _title: str | None = None
+
+    def look(self) -> Sight | None:
+        """As `Part.look`."""
+        count, span_ns = spooled_span(self.folder / SPOOL)
+        if self._title is None:
+            self._title = self._named()
+        begun_ns = self.now_ns()
+        if count > self._judged and begun_ns >= self._again_ns:
+            try:
+                self._results = judged_history(self.folder)
+            except (HistoryUnreadable, FileNotFoundError):
+                # It holds no whole event yet, or it is being replaced by the finished history. `check` says at the end
+                # whether it is damaged.
+                return None
+            self._judged = count
+            self._again_ns = self.now_ns() + JUDGING_SHARE * (self.now_ns() - begun_ns)
+        results = self._results
+        return Sight(
+            part=self.name, title=self._title or "", unit="events", done=count, span_ns=span_ns, results=results
+        )
+
+    def _named(self) -> str | None:
+        """The scenario and the lock, as the run itself describes them; None before it has."""
+        described = runs_beside(self.folder / f"{EVENTS}.parquet")
+        if described is None:
+            return None
+        rows = read_runs(described).select(["scenario", "provider"]).to_pylist()
+        return ", ".join(" under ".join(filter(None, row.values())) for row in rows)
+
+
+@dataclass(slots=True)
+class Finished:
+    """A part whose account is written."""
+
+    folder: Path
+    name: str
+    _results: Results | None = None
+
+    def look(self) -> Sight:
+        """As `Part.look`. Errors: ConfigError for an account that cannot be read."""
+        if self._results is None:
+            self._results = load_results(self.folder / RESULTS)
+        told = self._results
+        return Sight(
+            part=self.name, title=told.title, unit="runs", done=told.runs, of=told.runs, results=told, is_over=True
+        )
+
+
+def part_of(folder: Path, name: str, *, arguments: Mapping[str, Any], now_ns: Callable[[], int]) -> Part | None:
+    """The part that a folder is at this moment; None for a folder that shows nothing yet."""
+    if (folder / RESULTS).exists() and any((folder / each).exists() for each in HISTORIES):
+        return Finished(folder, name)
+    if (folder / CHUNKS).is_dir():
+        return Seeds(folder, name, arguments)
+    if is_spool(folder / SPOOL):
+        return Recording(folder, name, now_ns)
+    return None
+
+
+def part_folders(folder: Path) -> list[Path]:
+    """Folders that may be parts: the run folder itself, what is in it, and of an evaluation the parts of each store."""
+    inner = [path for pattern in ("*/", "*/*/") for path in sorted(folder.glob(pattern))]
+    return [
+        path for path in (folder, *inner) if (path / CHUNKS).is_dir() or is_spool(path / SPOOL) or has_history(path)
+    ]
