@@ -263,7 +263,7 @@ def _number_after(folder: Path, part: int, kind: str) -> int:
 
 
 def spooled_span(folder: Path) -> tuple[int, int]:
-    """How many events a spool holds by now, and how many nanoseconds of true time lie between its first and its last.
+    """The number of events in a spool by now, and the nanoseconds of true time between its first and its last.
 
     For people who watch a run: it checks nothing. (0, 0) where there is no spool.
     """
@@ -276,10 +276,10 @@ def spooled_span(folder: Path) -> tuple[int, int]:
             continue  # The run is over, and its spool is being removed.
         instants = rows[: len(rows) // _WORDS * _WORDS].reshape(-1, _WORDS)[:, at_ns]
         # No clock shows 0 in a run, and rows are written one after the other.
-        written = int(np.count_nonzero(instants))
+        written = instants[instants != 0].tolist()
         if written:
-            count += written
-            first_ns, last_ns = min(first_ns, int(instants[0])), max(last_ns, int(instants[written - 1]))
+            count += len(written)
+            first_ns, last_ns = min(first_ns, written[0]), max(last_ns, written[-1])
     return count, max(last_ns - first_ns, 0)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lockref.cli.jobs.checking import judged_parts
 from lockref.cli.jobs.shown.results import say_results
@@ -26,7 +26,10 @@ from scenarios.runs import open_run, run_json, size_of, status_of
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
 
-RUNNING = "running"
+RUNNING: Final = "running"
+
+QUIET_NS: Final = 10 * NS_PER_S
+"""A folder without run.json to which nothing was written for so long is over."""
 
 
 @dataclass(slots=True)
@@ -73,14 +76,14 @@ def follow(
     name: str,
     *,
     every_ns: int,
-    quiet_ns: int,
     allowed: Sequence[int],
+    quiet_ns: int = QUIET_NS,
     pause: Callable[[int], None] | None = None,
 ) -> int:
     """Follow the run in a folder until it is over. Returns the exit code of `lockref check` of what it left.
 
-    name: a folder, the name of a run, or `latest`. every_ns: between two looks. quiet_ns: how long nothing must have
-    been written to a folder whose writer nobody names, before it counts as over. allowed: codes that count as success.
+    name: a folder, the name of a run, or `latest`. every_ns: between two looks. allowed: codes that count as success.
+    quiet_ns: after such a silence a folder whose writer nobody names is over.
     pause: waits for so long; the thread's sleep where none is given.
     Errors: ConfigError for what is no folder of a run, HistoryUnreadable and NothingRecorded as `check_history`, once
     the run is over; KeyboardInterrupt after Ctrl-C, which the run does not notice.

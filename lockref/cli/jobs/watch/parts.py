@@ -28,7 +28,7 @@ JUDGING_SHARE: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a part shows at one moment.
+    """The state of a part at one moment.
 
     part: its name; "" for the folder itself. unit: `seeds`, `events` or `runs`. done, of: how many are there, and how
     many will be there; None where nobody knows. span_ns: true time between the first event of a recording and its last.
@@ -49,7 +49,7 @@ class Part(Protocol):
     """One part of a watched folder."""
 
     def look(self) -> Sight | None:
-        """What it shows now; None before it shows anything, and while it is being replaced by what comes after it."""
+        """The state now; None before there is one, and while the part is being replaced by what comes after it."""
         ...
 
 
@@ -104,7 +104,7 @@ class Seeds:
     def _replay(self, scenario: str, provider: str, seed: int) -> str:
         """The line that runs one seed again. Its failure is stored, and shrunk, when the campaign is over."""
         named = [str(name) for name in self.arguments.get("scenarios", ())]
-        # Of several scenarios each has a part of its own, named as the scenario names itself.
+        # Where there are several scenarios, each has a part of its own, named as the scenario names itself.
         which = named[0] if len(named) == 1 else scenario
         lock = str(self.arguments.get("provider", provider))
         return f"lockref {shlex.join(['sim', which, '--provider', lock, '--seeds', str(seed)])}"

@@ -1,4 +1,4 @@
-"""What a watched run shows, as lines for people or as JSON objects, one a line."""
+"""The lines that tell a watched run, for people or as JSON objects, one a line."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STATUSES: Final[Mapping[str, str]] = {
     "killed": "the run is dead: its process ended without a word",
     "": "nobody names the writer of this folder, and nothing was written to it any more",
 }
-"""What is said of a run that goes on no longer, by its status."""
+"""The words for a run that goes on no longer, by its status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast a part goes. rate: units per second of real time; 0 before it is known. left_ns: None where unknown."""
+    """The speed of a part. rate: units per second of real time; 0 before it is known. left_ns: None where unknown."""
 
     rate: float
     left_ns: int | None

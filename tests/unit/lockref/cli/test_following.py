@@ -142,7 +142,7 @@ def test_a_run_whose_process_is_gone_is_told_so(real_run: RunFolder, capsys: Cap
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     real_run.describe(pid=gone.pid)
-    code = follow(Console(), str(real_run.path), every_ns=1, quiet_ns=0, allowed=(), pause=Acts())
+    code = follow(Console(), str(real_run.path), every_ns=1, allowed=(), pause=Acts())
     shown = capsys.readouterr().out
     assert "the run is dead: its process ended without a word" in shown
     assert "was killed" in shown
