@@ -249,6 +249,11 @@ class RunFacts:
         """True where the history has what the store did, not only what clients were answered."""
         return any(exchange.applied for exchange in self.exchanges.values())
 
+    def yes_from(self, request: int | None, at_ns: int) -> Row | None:
+        """The first yes of a guard from an instant on. request: the call that was granted; None: that of nobody."""
+        said = self._yes.get(request, []) if request is not None else []
+        return next((row for row in said if row["at_ns"] >= at_ns), None)
+
     def looked(self, node: str, *, begin_ns: int, end_ns: int) -> bool:
         """True if the node asked the store something within a stretch of time, and had the answer in it."""
         return any(

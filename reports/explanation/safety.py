@@ -7,7 +7,7 @@ from typing import Any, Final
 from lockref.words import IF_ABSENT
 from reports.explanation.facts import begin_of
 from reports.explanation.run_records import Row, Tenure
-from reports.explanation.scene import late_belief
+from reports.explanation.scene import late_belief, wrong_yes
 from reports.explanation.telling import Cause, Teller, entries, plain
 from reports.formats.text import short
 
@@ -98,7 +98,9 @@ def belief(tell: Teller) -> Cause:
     since_ns = begin_of(late, begin_ns)
     if nodes[0] == nodes[1] and late.get("task") != fresh.get("task"):
         return _two_tasks(tell, one, other, since_ns=since_ns, begin_ns=begin_ns)
-    last_yes_ns = end_ns if is_belated else _until(late, end_ns)
+    wrong = wrong_yes(facts)
+    yes_ns = int(wrong["at_ns"]) if wrong is not None else end_ns
+    last_yes_ns = yes_ns if wrong is not None or is_belated else _until(late, end_ns)
     grant, taken = facts.grant_of(nodes[0], since_ns), facts.grant_of(nodes[1], begin_ns)
     # Who took the lock over may have given it back since, and a third client may have it.
     lost_to = facts.successor(grant) if grant is not None else None
@@ -114,8 +116,10 @@ def belief(tell: Teller) -> Cause:
     if woke_ns is not None and woke_ns <= last_yes_ns and (is_belated or woke_ns >= begin_ns):
         yes = f"{one} woke at {tell.at(woke_ns)} and {said}"
     else:
-        yes = f"{one} {said} at {tell.at(begin_ns if is_belated else end_ns)}"
-    overlap = f", {tell.length(end_ns - begin_ns)} after {other} had begun to" if end_ns > begin_ns else ""
+        yes = f"{one} {said} at {tell.at(begin_ns if is_belated else yes_ns)}"
+    overlap = f", {tell.length(yes_ns - begin_ns)} after {other} had begun to" if yes_ns > begin_ns else ""
+    if yes_ns < end_ns:
+        overlap += f", and both went on until {tell.at(end_ns)}"
     if is_belated:
         overlap = f" while {other} did, too"
     why = ": it did not ask whether its lease was over" if is_over and not is_early else ""

@@ -33,6 +33,18 @@ def late_belief(facts: RunFacts) -> tuple[Row, Row, bool]:
     return holder, intruder, False
 
 
+def wrong_yes(facts: RunFacts) -> Row | None:
+    """The first yes of the late client that breaks S3, where that client says yes longer than the other one.
+
+    None where its last yes lies within the belief of the other one. That last yes is then the one to look at.
+    """
+    late, fresh, came_last = late_belief(facts)
+    edges, others = late.get("interval_ns"), fresh.get("interval_ns")
+    if came_last or not edges or not others or edges[1] <= others[1]:
+        return None
+    return facts.yes_from(late.get("request"), others[0])
+
+
 class Scene:
     """The part of a run that a reader must see."""
 
@@ -77,6 +89,8 @@ class Scene:
         if facts.finding.clause == "S3":
             # The end of a belief is left out: the client that holds the lock rightly may hold it for long.
             told["intervals"] = [{"at_ns": each.get("at_ns")} for each in entries(witness, "intervals")]
+            if (wrong := wrong_yes(facts)) is not None:
+                told["yes"] = {"at_ns": wrong["at_ns"]}
         times = [facts.moment_ns, *_times(told)]
         times = [at_ns for at_ns in times if run_begin <= at_ns <= facts.end_ns] or [facts.moment_ns]
         for node in self.nodes:
@@ -104,8 +118,11 @@ class Scene:
             requests |= _request_numbers(asked[-1])
         if clause == "S3":
             late, _, came_last = late_belief(self.facts)
-            edges = late.get("seq")
-            seqs |= {edges[0 if came_last else 1]} if isinstance(edges, list) and len(edges) == 2 else set()
+            edges, wrong = late.get("seq"), wrong_yes(self.facts)
+            if wrong is not None:
+                seqs.add(wrong["seq"])
+            elif isinstance(edges, list) and len(edges) == 2:
+                seqs.add(edges[0 if came_last else 1])
         if clause in ("S7", "L5", "L6"):
             seqs |= {
                 call["returned_seq"] for call in entries(witness, "calls") if isinstance(call.get("returned_seq"), int)

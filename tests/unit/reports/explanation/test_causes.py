@@ -293,6 +293,24 @@ def test_a_belief_that_begins_after_a_pause_belongs_to_the_earlier_grant() -> No
     )
 
 
+def test_of_two_that_go_on_saying_yes_the_first_wrong_yes_is_marked() -> None:
+    """S3: n1 believes from before the grant of n2 until after its end. Its first yes beside n2 is the wrong one."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S // 2, returned=S // 2 + 1, valid_for=10 * S)
+    other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
+    history.believes(other, 23 * S // 2 + 1, 14 * S)
+    history.believes(one, S // 2 + 1, 13 * S)
+    history.believes(one, 40 * S, 40 * S)
+    told = explained(history, "S3")
+    assert told.sentence == "n2 took over at 11.500 s; n1 still said yes at 13.000 s"
+    assert (
+        "n1 still said yes at 13.000 s, 1.5 s after n2 had begun to, and both went on until 14.000 s" in told.paragraph
+    )
+    assert [(row.at_ns, row.what) for row in told.events if row.is_guilty] == [
+        (13 * S, "its guard says yes to a write")
+    ]
+
+
 def test_a_request_of_the_wire_has_no_calls() -> None:
     """A witness without calls, tenures and guards is told from what it has (S4 on the wire)."""
     history = timed(**SECONDS)
