@@ -58,8 +58,8 @@ def explain_loaded(
         )
     shown = judged.shown_under(failure.clause)
     told = told_faults(failure.plan, planned_faults(failure, scenario), outcome.fault_counts)
-    needed = needed_faults(failure, scenario, spec, {fault.id for fault in told if fault.mattered})
-    told = tuple(replace(fault, mattered=0) if fault.id in needed.unneeded else fault for fault in told)
+    needed = needed_faults(failure, scenario, spec, told)
+    told = needed.told(told)
     explanation = explain_run(
         Subject(
             id=failure.id,

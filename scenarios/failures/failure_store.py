@@ -25,12 +25,14 @@ from lockref.durations import plain_duration
 from lockref.lab.loading import ProviderSpec
 from reports.checks.summary import Finding
 from reports.explanation.explain import cause_of
+from reports.explanation.explanation import ToldFault
 from scenarios import interrupts
 from scenarios.definition.contradictions import foreign_code
 from scenarios.definition.schema import Scenario
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.judged_run import JudgedRun, ShownFailure
 from scenarios.failures.kinds import FailureKind
+from scenarios.failures.needed_faults import NeededFaults, needed_faults
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.failures.stored_failures import FAILURES, ID_PREFIX
 from scenarios.failures.told_faults import told_faults
@@ -160,8 +162,9 @@ class FailureStore:
             shrunk = shrunk.model_copy(update=sizes)
         told = told_faults(outcome.plan, planned, outcome.fault_counts)
         faults = tuple(fault.text for fault in told)
-        cause = cause_of(shown.events, shown.grants, dict(outcome.run_row), shown.finding, told)
-        self._write(identity, shown.finding, resolved, outcome, shrunk, faults)
+        failure = self._write(identity, shown.finding, resolved, outcome, shrunk, faults)
+        needed = self._needed_faults(failure, told)
+        cause = cause_of(shown.events, shown.grants, dict(outcome.run_row), shown.finding, needed.told(told))
         kinds = finding.fault_kinds if shrunk is None else tuple(sorted({fault.kind for fault in outcome.plan.faults}))
         self._groups.note(identity, FailureKind.of(finding, kinds), alike="" if shrunk else alike)
         return FailureRecord(
@@ -173,6 +176,17 @@ class FailureStore:
             is_shrunk=shrunk is not None,
             because=cause.sentence,
         )
+
+    def _needed_faults(self, failure: Failure, told: Sequence[ToldFault]) -> NeededFaults:
+        """The faults that a cause names, as in `lockref explain`; all of them where there is no time to try."""
+        if self._is_in_a_hurry:
+            return NeededFaults()
+        try:
+            with self._budget.trying():
+                return needed_faults(failure, self._scenario, self._spec, told, is_spent=self._budget.is_spent)
+        except KeyboardInterrupt:
+            self._is_in_a_hurry = True
+            return NeededFaults()
 
     def _why_not_shrunk(self, finding: Finding) -> str:
         """Why the failure is kept as it was found though its like are shrunk; empty if nothing speaks against it."""
@@ -202,7 +216,7 @@ class FailureStore:
         outcome: RunOutcome,
         shrunk: ShrinkRecord | None,
         faults: tuple[str, ...],
-    ) -> None:
+    ) -> Failure:
         failure = Failure(
             id=identity,
             clause=finding.clause,
@@ -229,6 +243,7 @@ class FailureStore:
         beside = path.with_name(f".{path.name}")
         failure.save(beside)
         beside.replace(path)
+        return failure
 
     def _repeat(self, plan: FaultPlan, deviations: tuple[tuple[int, int], ...], seed: int) -> RunOutcome:
         return run_simulated(self._scenario, self._spec, seed, plan=plan, schedule=Replay(deviations))

@@ -6,11 +6,13 @@ stays out for the others, so what remains breaks the clause without all of those
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lockref.lab.loading import ProviderSpec
+from reports.explanation.explanation import ToldFault
+from scenarios import interrupts
 from scenarios.definition.schema import Scenario
 from scenarios.failures.judged_run import broken_clauses
 from scenarios.worlds.simulated import run_simulated
@@ -28,17 +30,33 @@ class NeededFaults:
     unneeded: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
 
+    def told(self, faults: Iterable[ToldFault]) -> tuple[ToldFault, ...]:
+        """The same faults, where those that are not needed changed nothing: no cause names them."""
+        return tuple(replace(fault, mattered=0) if fault.id in self.unneeded else fault for fault in faults)
 
-def needed_faults(failure: Failure, scenario: Scenario, spec: ProviderSpec, struck: Collection[str]) -> NeededFaults:
-    """The faults that an unshrunk failure does not need. struck: the ids of those that changed something.
 
-    A single fault is not left out, nor is one of a failure that was shrunk.
+def needed_faults(
+    failure: Failure,
+    scenario: Scenario,
+    spec: ProviderSpec,
+    told: Iterable[ToldFault],
+    *,
+    is_spent: Callable[[], bool] = lambda: False,
+) -> NeededFaults:
+    """The faults that an unshrunk failure does not need, of those in `told` that changed something.
+
+    A single fault is not left out, nor is one of a failure that was shrunk. is_spent: True once there is no time for
+    another run. A Ctrl-C is raised between two runs.
     """
+    struck = {fault.id for fault in told if fault.mattered}
     tried = [fault.id for fault in reversed(failure.plan.faults) if fault.id in struck]
     if failure.shrink is not None or len(tried) < 2:
         return NeededFaults()
     plan, unneeded = failure.plan, []
-    for fault_id in tried[:RUNS_MAX]:
+    for place, fault_id in enumerate(tried[:RUNS_MAX]):
+        interrupts.raise_if_heard()
+        if is_spent():
+            return NeededFaults(unneeded=tuple(unneeded), untried=tuple(tried[place:]))
         without = plan.without([fault_id])
         outcome = run_simulated(scenario, spec, failure.seed, plan=without, schedule=Replay(failure.schedule))
         if failure.clause in broken_clauses(outcome):

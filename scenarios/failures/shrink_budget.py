@@ -18,7 +18,7 @@ class ShrinkBudget:
     """One command's time for shrinking, and which kinds of failure it has been spent on.
 
     Each kind (`FailureKind`) is shrunk once in a command: one mistake breaks the same clause in dozens of scenarios.
-    Only time within `spending` counts.
+    Only time within `spending` and `trying` counts.
     """
 
     def __init__(self, limit_ns: int | None = None, *, now_ns: Callable[[], int] = _monotonic_ns) -> None:
@@ -56,6 +56,12 @@ class ShrinkBudget:
     def spending(self, finding: Finding, identity: str) -> Iterator[None]:
         """The block shrinks this failure, which is known as `identity`."""
         self._shrunk[FailureKind.of(finding)] = identity
+        with self.trying():
+            yield
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """The block tries smaller plans of a failure that nobody shrinks."""
         self._began_ns = self._now_ns()
         try:
             yield

@@ -15,14 +15,14 @@ import pytest
 from lockref.cli.main import run
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
-from reports.explanation.explanation import SENTENCE_MAX
+from reports.explanation.explanation import SENTENCE_MAX, ToldFault
 from scenarios.definition.draw import Draws, draw_scenario
 from scenarios.definition.fault_plan import draw_plan, written_faults
 from scenarios.definition.load import catalogue, load_scenario, parse_scenario
 from scenarios.failures.explained import explain
 from scenarios.failures.judged_run import broken_clauses
 from scenarios.failures.kept_case import written
-from scenarios.failures.needed_faults import needed_faults
+from scenarios.failures.needed_faults import NeededFaults, needed_faults
 from scenarios.worlds.simulated import run_simulated
 from sim.faults.description import happened
 from sim.faults.plan import FAULT_TYPES, parse_fault
@@ -80,6 +80,28 @@ def test_a_fault_that_an_unshrunk_failure_does_not_need_is_no_cause(stored: dict
     assert {row.node for row in told.events if row.is_fault} == {"n1"}
 
 
+def test_a_run_and_its_explanation_give_one_cause(stored: dict[str, Path]) -> None:
+    """The sentence in `results.json` leaves out the same faults as that of `explain`, shrunk or not."""
+    results = json.loads((stored["L4"].parents[1] / "runs/latest/results.json").read_text())
+    because = {failure["clause"]: failure["because"] for failure in results["failures"]}
+    assert because == {clause: explain(path).sentence for clause, path in stored.items()}
+    assert because["L4"].startswith("n1 was paused for")
+
+
+@pytest.mark.usefixtures("briefly_shrunk")
+def test_a_run_names_no_fault_that_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were no fault needed for the late notice, its cause in `results.json` would name none."""
+    monkeypatch.chdir(tmp_path)
+    without_all = "scenarios.failures.failure_store.needed_faults"
+    monkeypatch.setattr(
+        without_all, lambda failure, *_, **__: NeededFaults(unneeded=tuple(each.id for each in failure.plan.faults))
+    )
+    assert run(["sim", "e31", "--provider", "hudi", "--seed", "3"]) == 1
+    results = json.loads(Path(".lockref/runs/latest/results.json").read_text())
+    because = {each["clause"]: each["because"] for each in results["failures"]}
+    assert because["L4"].startswith("n2 took over at 11.753 s; the guard of n1 still said yes")
+
+
 def test_faults_beyond_the_bound_are_said_to_be_untried(
     stored: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +137,10 @@ def test_of_two_faults_that_do_alone_one_is_needed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(f"{needed_faults.__module__}.run_simulated", lambda *_given, plan, **_named: plan)
     monkeypatch.setattr(f"{needed_faults.__module__}.broken_clauses", lambda run: {"S3"} if run.faults else set())
     anything: Any = None
-    assert needed_faults(failure, anything, anything, {"a", "b"}).unneeded == ("b",)
+    told = [ToldFault(id=each, kind="pause", target="", text="", happened="", mattered=1) for each in "ab"]
+    assert needed_faults(failure, anything, anything, told).unneeded == ("b",)
+    out_of_time = needed_faults(failure, anything, anything, told, is_spent=lambda: True)
+    assert (out_of_time.unneeded, out_of_time.untried) == ((), ("b", "a"))
 
 
 def test_the_code_that_a_file_names_is_not_imported(stored: dict[str, Path], tmp_path: Path) -> None:
