@@ -227,7 +227,9 @@ def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
             undecided=holed,
         ),
         Ruling(
-            check_answers(truth, operations, case.call_of_grant, case.disturbances, case.contradictions),
+            check_answers(
+                truth, operations, case.call_of_grant, case.tenure_of_release, case.disturbances, case.contradictions
+            ),
             excused=[(truth.is_on_wire, NO_CALLS), *unreadable],
             undecided=[*holed, (case.contradictions.runs(case.runs.count), CONTRADICTED)],
         ),

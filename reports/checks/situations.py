@@ -26,7 +26,7 @@ from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Events, Flags, Ints
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
-from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
+from reports.checks.facts.segments import count_at_or_before, last_at_or_before, one_of_each, renumber
 from reports.checks.facts.sources.grants import (
     END_DELETED,
     END_RELEASED,
@@ -277,8 +277,10 @@ def _granted_clients(case: Case) -> tuple[Ints, Ints, Ints]:
 
 def _clients_served(case: Case) -> Ints:
     """Runs of the clients that were granted a lock, once each."""
-    granted, _, client = _granted_clients(case)
-    runs: Ints = np.unique(np.stack((case.operations.run[granted], client)), axis=1)[0]
+    operations = case.operations
+    granted = np.flatnonzero(operations.is_granted)
+    served = one_of_each(operations.run[granted], operations.node[granted], operations.task[granted])
+    runs: Ints = operations.run[granted[served]]
     return runs
 
 
@@ -377,7 +379,7 @@ def _renewal_races(events: Events, truth: Truth) -> Ints:
 def _lost_replies(events: Events, truth: Truth) -> dict[Op, Ints]:
     """Per operation, the runs of writes that took effect although their author heard nothing definite."""
     changes = truth.changes
-    replied = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(np.maximum(changes.sent_row, 0))]
+    replied = events.replied_by_request[events.request_keys(np.maximum(changes.sent_row, 0))]
     unheard = (replied < 0) | (events.numbers("outcome")[np.maximum(replied, 0)] != Outcome.APPLIED)
     unheard &= changes.sent_row >= 0
     op = events.numbers("op")[np.maximum(changes.sent_row, 0)]

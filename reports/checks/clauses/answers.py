@@ -34,7 +34,7 @@ from reports.checks.clauses.tokens import last_tokens
 from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.operations import Operations, holding_task, tenure_of_release, witness_call
+from reports.checks.facts.operations import Operations, holding_task, witness_call
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
@@ -94,8 +94,10 @@ class RunClock:
 
     def place(self, run: Ints, at_ns: Ints) -> Ints:
         """Positions on the axis; times outside a run's events are moved to its edges."""
-        low = self._low[run]
-        placed: Ints = self._base[run] + np.clip(at_ns, low - 1, self._high[run] + 1) - low + 1
+        # The numbers of one run need no look-up.
+        base, low, high = (each if len(each) == 1 else each[run] for each in (self._base, self._low, self._high))
+        placed: Ints = np.clip(at_ns, low - 1, high + 1)
+        placed += base - low + 1
         return placed
 
 
@@ -140,11 +142,17 @@ def meets_another_grant(truth: Truth, operations: Operations, which: Ints, *, un
 
 
 def check_answers(
-    truth: Truth, operations: Operations, called_in: Ints, disturbances: Disturbances, contradictions: Contradictions
+    truth: Truth,
+    operations: Operations,
+    called_in: Ints,
+    given_back: Ints,
+    disturbances: Disturbances,
+    contradictions: Contradictions,
 ) -> Violations:
     """S7: one violation per return that says what was not so.
 
-    called_in: per grant, the call that sent it (`call_of_grant`).
+    called_in: per grant, the call that sent it (`call_of_grant`). given_back: per operation, the tenure that it gives
+    back (`tenure_of_release`).
 
     Nobody is accused of an answer that came after the store had begun to contradict itself about that lock.
     """
@@ -169,8 +177,7 @@ def check_answers(
     still = np.where(grants.end_lo_ns[own] == ABSENT, FOREVER, grants.end_lo_ns[own]) > operations.return_at_ns[call]
     wrong.append((LEFT_BEHIND, np.unique(call[left & still])))
 
-    tenure = tenure_of_release(truth, operations)
-    wrong.append((NOT_RELEASED, _false_releases(truth, operations, tenure, readable)))
+    wrong.append((NOT_RELEASED, _false_releases(truth, operations, given_back, readable)))
     wrong.append((RETURNED_TOKEN, granted[_is_wrong_token(truth, operations, granted, operations.token[granted])]))
     carried = _wrong_tokens_carried(truth, operations, readable)
     wrong.append((SHOWN_TOKEN, operations.by_request[events.request_keys(carried)]))
@@ -183,7 +190,7 @@ def check_answers(
 
     def grant_behind(kind: int, one: int) -> int:
         if kind == NOT_RELEASED:
-            return int(operations.grant[tenure[one]])
+            return int(operations.grant[given_back[one]])
         if kind != LEFT_BEHIND:
             return int(operations.grant[one])
         group = events.lock_key[operations.call_row[one]]

@@ -16,9 +16,9 @@ import pyarrow as pa
 from lockref.errors import ConfigError
 from lockref.words import ABSENT, Op
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints, is_first
 from reports.checks.facts.operations import witness_call
-from reports.checks.facts.segments import count_at_or_before, is_first, renumber
+from reports.checks.facts.segments import count_at_or_before, renumber
 from reports.checks.rulings import Ruling, Violations
 
 UNCLAIMED = "the provider does not claim it"

@@ -21,9 +21,9 @@ from lockref.words import ABSENT, Op, Outcome
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, rate_allowance
-from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints, is_first
 from reports.checks.facts.reentrancy import are_inner, grant_left
-from reports.checks.facts.segments import is_first, renumber
+from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.grants import DELETED, FREED, LIVE, RELEASED
 from reports.checks.facts.taken_anew import entered_row
 from reports.checks.facts.waits import Waits, allowances_ns, waited_text, witness_wait
@@ -61,8 +61,10 @@ def _abandoned_ns(case: Case) -> Ints:
 
 def are_leaseless(case: Case) -> Flags:
     """Per grant: its lock declares that it has no lease, and its record promises no end."""
-    grants = case.truth.grants
-    leaseless: Flags = case.runs.claim(NO_LEASE)[grants.run] & (grants.valid_until_true_ns == ABSENT)
+    grants, declared = case.truth.grants, case.runs.claim(NO_LEASE)
+    if not declared.any():
+        return np.zeros(len(grants.run), dtype=np.bool_)
+    leaseless: Flags = declared[grants.run] & (grants.valid_until_true_ns == ABSENT)
     return leaseless
 
 

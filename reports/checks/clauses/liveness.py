@@ -161,7 +161,8 @@ def _check_calls_end(case: Case, bounds: Bounds) -> Violations:
     bound_ns = _call_bound_ns(case, bounds)
     is_open = operations.return_row < 0
     took = np.where(is_open, case.end_ns[operations.run], operations.return_at_ns) - operations.call_at_ns
-    took = np.where(is_open, took, np.minimum(took, _local_ns(case, took)))
+    slow = np.flatnonzero(~is_open & (took > bound_ns))
+    took[slow] = np.minimum(took[slow], _local_ns(case, slow, took[slow]))
     judged = bounds.has_wait[operations.run] & ~(is_open & case.runs.is_cut_off[operations.run])
     suspects = np.flatnonzero(judged & (is_open | (took > bound_ns)))
     late = list(_truly_late(case, bound_ns, suspects, took))
@@ -194,10 +195,15 @@ def _call_bound_ns(case: Case, bounds: Bounds) -> Ints:
     return bound
 
 
-def _local_ns(case: Case, took: Ints) -> Ints:
-    """Per operation, its length on the caller's own monotonic clock, which a frozen machine does not advance."""
+def _local_ns(case: Case, which: Ints, took: Ints) -> Ints:
+    """Per operation of `which`, which returned: its length on the caller's own monotonic clock.
+
+    A frozen machine does not advance that clock. took: the lengths in true time, which count where it is unknown.
+    """
+    if len(which) == 0:
+        return took
     mono, operations = case.events.integers("mono_ns"), case.operations
-    begin, end = mono[operations.call_row], mono[np.maximum(operations.return_row, 0)]
+    begin, end = mono[operations.call_row[which]], mono[operations.return_row[which]]
     known = (begin != ABSENT) & (end != ABSENT)
     return np.where(known, np.where(known, end, 0) - np.where(known, begin, 0), took)
 

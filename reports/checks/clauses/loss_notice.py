@@ -33,7 +33,6 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
 from reports.checks.facts.columns import Flags, Ints
 from reports.checks.facts.operations import witness_call
-from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
 
@@ -84,7 +83,6 @@ def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
     )
     events, operations, tenures = case.events, case.operations, case.tenures
     assert bool(np.all(operations.grant[operation] >= 0)), "a loss is the loss of a grant"
-    place = {int(which): number for number, which in enumerate(tenures.operation.tolist())}
 
     def witness(index: int) -> dict[str, Any]:
         acquire = int(operation[index])
@@ -95,7 +93,7 @@ def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
             f"{who} lost its grant and was not told within {apart} ns after its validity had ended",
             f"{who} was told that it had lost its grant {apart} ns before its validity ended, without a cause",
         )[int(kind[index])]
-        believed = place.get(acquire)
+        believed = int(case.tenure_of_operation[acquire])
         grant = int(operations.grant[acquire])
         return {
             "text": text,
@@ -105,7 +103,7 @@ def check_loss_notices(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
             "told_seq": None if row[index] < 0 else int(events.integers("seq")[row[index]]),
             "size_ns": apart,
             "calls": [witness_call(events, operations, acquire)],
-            "intervals": [] if believed is None else [describe_tenure(events, tenures, believed)],
+            "intervals": [] if believed < 0 else [describe_tenure(events, tenures, believed)],
             "writes": [case.truth.describe(int(case.truth.grants.last[grant]))],
         }
 
@@ -217,7 +215,7 @@ class _Record:
     def __init__(self, case: Case) -> None:
         self._case = case
         events, operations = case.events, case.operations
-        self._replied = events.index_by_request(events.rows(Kind.REPLIED))
+        self._replied = events.replied_by_request
         sent = events.rows(Kind.SENT)
         key = events.lock_key[sent] * (events.text_count("node") + 1) + events.codes("node")[sent]
         order = np.argsort(key, kind="stable")
@@ -357,9 +355,7 @@ def _first_rows(case: Case, ops: tuple[Op, ...]) -> Ints:
 def _next_call_ns(case: Case) -> Ints:
     """Per operation: when its client called the lock the next time; FOREVER if it did not."""
     operations = case.operations
-    client, _ = renumber(
-        case.events.lock_key[operations.call_row], operations.node.astype(np.int64), operations.task.astype(np.int64)
-    )
+    client = operations.client
     order = np.argsort(client, kind="stable")
     assert bool(np.all(np.diff(operations.call_row) > 0)), "operations come in the order of calling"
     following = np.full(len(order), FOREVER, dtype=np.int64)

@@ -89,7 +89,6 @@ def _writes_of_others(truth: Truth) -> Ints:
     state = chain.state[here]
     same_node = chain.node[here] == chain.node[granted]
     older_token = (chain.token[here] != ABSENT) & (chain.token[here] < chain.token[granted])
-    other_owner = (chain.owner[here] != chain.owner[granted]) & _named_an_earlier_grant(truth, here)
     rival = here[~same_node]
     is_early = np.zeros(len(here), dtype=np.bool_)
     is_early[~same_node] = came_early(truth, rival - 1, rival)
@@ -102,7 +101,11 @@ def _writes_of_others(truth: Truth) -> Ints:
     struck[struck] = ~clear_the_way(truth, here[struck])
     foul |= struck
     # A node's late release, sent under an older grant of its own. A conditional one named the state that it replaced.
-    foul |= (state == RELEASED) & same_node & (older_token | (other_owner & ~chain.is_conditional[here]))
+    late = (state == RELEASED) & same_node
+    is_strange = late & ~older_token & ~chain.is_conditional[here] & (chain.owner[here] != chain.owner[granted])
+    foul |= late & older_token
+    if is_strange.any():
+        foul[is_strange] |= _named_an_earlier_grant(truth, here[is_strange])
     foul |= state == FOREIGN
     fouls: Ints = here[foul]
     return fouls
@@ -158,7 +161,7 @@ def _unlock_under_way(truth: Truth, operations: Operations, held: Ints, sent: In
         np.concatenate((grants.run[held], operations.run[releases])),
         np.concatenate((grants.lock[held], operations.lock[releases])).astype(np.int64),
         np.concatenate((grants.node[held], operations.node[releases])).astype(np.int64),
-        np.concatenate((task, operations.task[releases])),
+        np.concatenate((task, operations.task[releases].astype(np.int64))),
     )
     last = last_at_or_before(
         known_group=client[len(held) :],
@@ -174,6 +177,8 @@ def _unlock_under_way(truth: Truth, operations: Operations, held: Ints, sent: In
 
 def _was_given_to_another(truth: Truth, operations: Operations, held: Ints, task: Ints) -> Flags:
     """Per grant of `held`: some other task of its process was granted it."""
+    if len(held) == 0:
+        return np.zeros(0, dtype=np.bool_)
     granted = np.flatnonzero(operations.is_granted & (operations.grant >= 0))
     count = len(truth.grants.first)
     least = np.full(count, 2**31, dtype=np.int64)

@@ -122,6 +122,13 @@ class Case:
         return begun, max(done, begun + 1)
 
     @cached_property
+    def tenure_of_operation(self) -> Ints:
+        """Per operation, the position of the tenure that it began, or -1."""
+        found = np.full(len(self.operations.op) + 1, -1, dtype=np.int64)
+        found[self.tenures.operation] = np.arange(len(self.tenures.operation))
+        return found[:-1]
+
+    @cached_property
     def grant_of_tenure(self) -> Ints:
         """Per tenure, the position of its grant, or -1."""
         if len(self.operations.grant) == 0:

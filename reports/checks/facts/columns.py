@@ -37,6 +37,15 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
+def integers_of(column: pa.ChunkedArray) -> Ints:
+    """An integer column as an array, ABSENT for null; the column's own memory where it has no null."""
+    array = _array(column)
+    if array.null_count:
+        array = pc.fill_null(array, ABSENT)
+    values: Ints = array.to_numpy(zero_copy_only=False)
+    return values
+
+
 def _same_texts(first: pa.Array, second: pa.Array) -> bool:
     """True if two dictionaries are one and the same memory, as `to_table` leaves them."""
     if len(first) != len(second):
@@ -55,6 +64,21 @@ def require_columns(events: pa.Table, runs: pa.Table) -> None:
         raise HistoryUnreadable(f"judged a runs table without the column {missing[0]!r}")
 
 
+def is_first(group: Ints) -> Flags:
+    """True at the first row of every group: of every run of equal numbers."""
+    first = np.ones(len(group), dtype=np.bool_)
+    if len(group) > 1:
+        np.not_equal(group[1:], group[:-1], out=first[1:])
+    return first
+
+
+def is_rising_in(starts: Ints, values: Ints) -> bool:
+    """True if every value exceeds the one before it, but for those at `starts`."""
+    rises = values[1:] > values[:-1]
+    rises[starts[1:] - 1] = True
+    return bool(rises.all())
+
+
 class Events:
     """A history table as arrays, in the order (run, seq). `run` counts rows of the runs table.
 
@@ -71,37 +95,28 @@ class Events:
         self._cache: dict[str, Any] = {}
         self._texts: dict[str, pa.Array] = {}
         self._order: Ints | None = None
-        raw_run = self._integers("run")
-        self.run = self._positions(raw_run, run_numbers)
-        seq = self._integers("seq")
-        step = np.diff(self.run)
-        if self.count > 1 and not bool(np.all((step > 0) | ((step == 0) & (np.diff(seq) > 0)))):
+        self.run = self._positions(integers_of(self._table.column("run")), run_numbers)
+        seq = integers_of(self._table.column("seq"))
+        starts = np.flatnonzero(is_first(self.run))
+        if not (bool(np.all(np.diff(self.run[starts]) > 0)) and is_rising_in(starts, seq)):
             self._order = np.lexsort((seq, self.run)).astype(np.int64)
             self.run = self.run[self._order]
-            self._cache.clear()
 
     @staticmethod
     def _positions(raw: Ints, run_numbers: Ints) -> Ints:
         """Run numbers to positions in the runs table. Runs come in blocks, so only block starts are looked up."""
         if len(raw) == 0:
             return raw
-        starts = np.flatnonzero(np.concatenate(([True], raw[1:] != raw[:-1])))
+        starts = np.flatnonzero(is_first(raw))
         order = np.argsort(run_numbers, kind="stable")
         found = order[np.searchsorted(run_numbers[order], raw[starts])]
         assert bool(np.all(run_numbers[found] == raw[starts])), "each event belongs to a run of the runs table"
-        return np.repeat(found, np.diff(np.append(starts, len(raw)))).astype(np.int64)
-
-    def _integers(self, name: str) -> Ints:
-        array = _array(self._table.column(name))
-        if array.null_count:
-            array = pc.fill_null(array, ABSENT)
-        values: Ints = array.to_numpy(zero_copy_only=False)
-        return values
+        return np.repeat(found.astype(np.int64, copy=False), np.diff(np.append(starts, len(raw))))
 
     def integers(self, name: str) -> Ints:
         """An integer column; ABSENT for null."""
         if name not in self._cache:
-            values = self._integers(name)
+            values = integers_of(self._table.column(name))
             self._cache[name] = values if self._order is None else values[self._order]
         found: Ints = self._cache[name]
         return found
@@ -162,7 +177,8 @@ class Events:
                 shown = unknown[0] if unknown else None
                 raise HistoryUnreadable(f"judged a history with {name} {shown!r}: expected one of {sorted(known)}")
             lookup = np.array([known[text] for text in names] or [0], dtype=np.uint8)
-            codes = lookup[indices]
+            is_numbered = bool(np.array_equal(lookup, np.arange(len(lookup))))
+            codes = indices.astype(np.uint8) if is_numbered else lookup[indices]
             self._cache[name] = codes if self._order is None else codes[self._order]
         found: npt.NDArray[np.uint8] = self._cache[name]
         return found
@@ -171,18 +187,19 @@ class Events:
         """The text behind a code; "" for NO_TEXT."""
         if code < 0:
             return ""
-        self.codes(name)
-        return str(self._texts[name][code].as_py())
+        return str(self.dictionary(name)[code].as_py())
 
     def dictionary(self, name: str) -> pa.Array:
         """All texts of a column; codes index them."""
-        self.codes(name)
+        if name in ("version", "if_version"):
+            self.codes(name)
+        if name not in self._texts:
+            self._texts[name] = _array(self._table.column(name)).dictionary
         return self._texts[name]
 
     def code_of(self, name: str, text: str) -> int:
         """The code of a text, or -2, which no row has."""
-        self.codes(name)
-        texts = self._texts[name]
+        texts = self.dictionary(name)
         # Columns of one recorder share their texts, and looking for what is not there reads them all.
         key = f"code {[buffer.address for buffer in texts.buffers() if buffer is not None]} {text}"
         if key not in self._cache:
@@ -192,8 +209,7 @@ class Events:
 
     def text_count(self, name: str) -> int:
         """One more than the largest code."""
-        self.codes(name)
-        return len(self._texts[name])
+        return len(self.dictionary(name))
 
     def rows(self, *kinds: Kind) -> Ints:
         """Positions of the events of these kinds, ascending."""
@@ -250,6 +266,16 @@ class Events:
             return self._sparse_requests[1]
         return int(self._request_base[-1])
 
+    def request_keys_of(self, kind: Kind) -> Ints:
+        """`request_keys` of all events of a kind. Read-only: they are looked up once, for every check that joins."""
+        key = f"request keys {kind}"
+        if key not in self._cache:
+            keys = self.request_keys(self.rows(kind))
+            keys.flags.writeable = False
+            self._cache[key] = keys
+        found: Ints = self._cache[key]
+        return found
+
     def index_by_request(self, rows: Ints) -> Ints:
         """For each request key the last of `rows` that carries it, or -1."""
         index = np.full(self.request_key_count + 1, -1, dtype=np.int64)
@@ -261,6 +287,11 @@ class Events:
     def sent_by_request(self) -> Ints:
         """For each request key the row of its sending, or -1."""
         return self.index_by_request(self.rows(Kind.SENT))
+
+    @cached_property
+    def replied_by_request(self) -> Ints:
+        """For each request key the row of its answer, or -1."""
+        return self.index_by_request(self.rows(Kind.REPLIED))
 
     def client_key(self, node: Codes, task: Codes) -> Ints:
         """A number for (node, task), equal exactly for equal pairs."""
@@ -286,10 +317,7 @@ class Runs:
     def integers(self, name: str) -> Ints:
         """An integer column; ABSENT for null. Read-only: it is made once, for every check that asks."""
         if name not in self._integers:
-            array = _array(self.table.column(name))
-            if array.null_count:
-                array = pc.fill_null(array, ABSENT)
-            values: Ints = array.to_numpy(zero_copy_only=False)
+            values = integers_of(self.table.column(name))
             values.flags.writeable = False
             self._integers[name] = values
         return self._integers[name]

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lockref.words import Kind, Op, Outcome
-from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
-from reports.checks.facts.segments import is_first, renumber
+from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, is_first
+from reports.checks.facts.segments import renumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,9 @@ class Commits:
 
 def is_commit(events: Events, rows: Ints) -> Flags:
     """Which of these rows tell of a commit to a Delta log. A workload's own log of numbers has no identities."""
-    found: Flags = (events.numbers("op")[rows] == Op.COMMIT) & (events.codes("content")[rows] != NO_TEXT)
+    found: Flags = events.numbers("op")[rows] == Op.COMMIT
+    if found.any():
+        found &= events.codes("content")[rows] != NO_TEXT
     return found
 
 

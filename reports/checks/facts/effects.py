@@ -86,7 +86,7 @@ def _held_by_writer(events: Events, truth: Truth, rows: Ints) -> tuple[Ints, Fla
     grant began as early and ended as late as it can have.
     """
     grants, at = truth.grants, events.integers("at_ns")
-    replied = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(rows)]
+    replied = events.replied_by_request[events.request_keys(rows)]
     sent_ns, answered_ns = at[rows], at[np.where(replied >= 0, replied, rows)]
     home, _ = renumber(
         np.concatenate((grants.group, events.lock_key[rows])),

@@ -7,6 +7,7 @@ and does until it gives the lock back is recorded under that number.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from reports.checks.facts.sources.truth import Truth
 from reports.checks.witness_rows import CUT_SHORT_WORD, witness_row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Operations:
     """One entry per CALL, in the order of calling.
 
@@ -49,15 +50,25 @@ class Operations:
     by_request: Ints
     is_cut_short: Flags
 
-    @property
+    @cached_property
     def is_granted(self) -> Flags:
-        granted: Flags = (self.op == Op.ACQUIRE) & (self.outcome == Outcome.APPLIED)
-        return granted
+        """An acquire that was granted. Read-only, as is `is_denied`: each is made once, for every clause that asks."""
+        return self._acquires_with(Outcome.APPLIED)
 
-    @property
+    @cached_property
     def is_denied(self) -> Flags:
-        denied: Flags = (self.op == Op.ACQUIRE) & (self.outcome == Outcome.PRECONDITION_FAILED)
-        return denied
+        """An acquire that was denied."""
+        return self._acquires_with(Outcome.PRECONDITION_FAILED)
+
+    def _acquires_with(self, outcome: Outcome) -> Flags:
+        found: Flags = (self.op == Op.ACQUIRE) & (self.outcome == outcome)
+        found.flags.writeable = False
+        return found
+
+    @cached_property
+    def client(self) -> Ints:
+        """A number for run, lock, node and task, equal exactly for equal ones."""
+        return renumber(self.run, self.lock, self.node, self.task)[0]
 
 
 def join_operations(events: Events, truth: Truth) -> Operations:
@@ -67,7 +78,8 @@ def join_operations(events: Events, truth: Truth) -> Operations:
     returned owner (any owner, if none was returned) by the time of the return.
     """
     calls = calls_of_locks(events)
-    returns = events.index_by_request(events.rows(Kind.RETURN))[events.request_keys(calls)]
+    asked = events.request_keys(calls)
+    returns = events.index_by_request(events.rows(Kind.RETURN))[asked]
     is_closed = returns >= 0
     ends = np.maximum(returns, 0)
     at = events.integers("at_ns")
@@ -79,7 +91,7 @@ def join_operations(events: Events, truth: Truth) -> Operations:
     grant = np.full(len(calls), -1, dtype=np.int64)
     grant[granted] = _grants_behind(events, truth, calls[granted], returns[granted])
     by_request = np.full(events.request_key_count + 1, -1, dtype=np.int64)
-    by_request[events.request_keys(calls)] = np.arange(len(calls))
+    by_request[asked] = np.arange(len(calls))
     by_request[-1] = -1
     assert bool(np.all(grant < len(truth.grants.first))), "an operation points at a grant of the list"
     return Operations(
@@ -97,8 +109,16 @@ def join_operations(events: Events, truth: Truth) -> Operations:
         token=np.where(is_closed, events.integers("token")[ends], ABSENT),
         grant=grant,
         by_request=by_request,
-        is_cut_short=is_closed & (events.codes("detail")[ends] == events.code_of("detail", CUT_SHORT)),
+        is_cut_short=_are_cut_short(events, ends, is_closed),
     )
+
+
+def _are_cut_short(events: Events, ends: Ints, is_closed: Flags) -> Flags:
+    code = events.code_of("detail", CUT_SHORT)
+    if code < 0:
+        return np.zeros(len(ends), dtype=np.bool_)
+    found: Flags = is_closed & (events.codes("detail")[ends] == code)
+    return found
 
 
 def _grants_behind(events: Events, truth: Truth, calls: Ints, returns: Ints) -> Ints:
@@ -146,12 +166,7 @@ def tenure_of_release(truth: Truth, operations: Operations) -> Ints:
     releases = np.flatnonzero(operations.op == Op.RELEASE)
     if len(acquires) == 0 or len(releases) == 0:
         return found
-    client, _ = renumber(
-        operations.run,
-        operations.lock.astype(np.int64),
-        operations.node.astype(np.int64),
-        operations.task.astype(np.int64),
-    )
+    client = operations.client
     last = last_at_or_before(
         known_group=client[acquires],
         known_row=operations.return_row[acquires],

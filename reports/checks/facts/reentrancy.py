@@ -39,7 +39,10 @@ def are_inner(operations: Operations, tenure_of_release: Ints, which: Ints, *, r
     enters = np.flatnonzero(operations.is_granted & (operations.grant >= 0))
     leaves = np.flatnonzero((operations.op == Op.RELEASE) & (left >= 0) & np.isin(operations.outcome, LEAVES))
     inner = np.zeros(len(which), dtype=np.bool_)
+    # Only what a client can leave and still be in has an inner unlock: a grant that was entered twice, or more often.
+    entries = np.bincount(operations.grant[enters], minlength=int(operations.grant.max(initial=-1)) + 1)
     asked = np.flatnonzero(left[which] >= 0)
+    asked = asked[entries[left[which[asked]]] > 1]
     if len(asked) == 0:
         return inner
     calls = np.concatenate((enters, leaves, which[asked]))

@@ -29,9 +29,9 @@ from lockref.words import ABSENT, Kind, Op
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
-from reports.checks.facts.columns import Codes, Flags, Ints
+from reports.checks.facts.columns import Codes, Flags, Ints, is_first
 from reports.checks.facts.operations import witness_call
-from reports.checks.facts.segments import count_at_or_before, is_first, last_at_or_before, renumber
+from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def _called_waits(case: Case, bounds: Bounds, over_ns: Ints) -> list[Waits]:
     if len(acquires) == 0:
         return [_joined(case, over_ns, acquires, np.zeros(0, dtype=np.bool_), acquires)]
     lock = events.lock_key[operations.call_row]
-    client = _clients(case)
+    client = operations.client
     acquires = acquires[np.lexsort((operations.call_row[acquires], client[acquires]))]
     life = _lives(case, acquires)
     goes_on = np.zeros(len(acquires), dtype=np.bool_)
@@ -128,12 +128,13 @@ def _called_waits(case: Case, bounds: Bounds, over_ns: Ints) -> list[Waits]:
     run = operations.run[after]
     gap = operations.call_at_ns[after] - over_ns[before]
     goes_on[1:] = (client[after] == client[before]) & ~operations.is_granted[before] & (gap >= 0)
-    goes_on[1:] &= ~while_holding(case, before)
     # Where a service hands the lock out, a client must be there for as long as the hand-over takes.
     stays = case.truth.are_leases[lock[before]] | (
         over_ns[before] - operations.call_at_ns[before] > bounds.handover_ns[run]
     )
     goes_on[1:] &= stays
+    joined = np.flatnonzero(goes_on[1:])
+    goes_on[1 + joined] = ~while_holding(case, before[joined])
     same_process, restarted = goes_on.copy(), goes_on.copy()
     same_process[1:] &= (life[1:] == life[:-1]) & (gap <= bounds.think_ns[run])
     restarted[1:] &= (life[1:] != life[:-1]) & (gap <= np.maximum(bounds.think_ns, bounds.validity_ns)[run])
@@ -154,6 +155,8 @@ def _lives(case: Case, calls: Ints) -> Ints:
     """Per call: how many processes of its node had crashed before it."""
     operations, disturbances = case.operations, case.disturbances
     crashes = np.flatnonzero(disturbances.are(frozenset({"crash"}), "begin"))
+    if len(crashes) == 0:
+        return np.zeros(len(calls), dtype=np.int64)
     home, _ = renumber(
         np.concatenate((disturbances.run[crashes], operations.run[calls])),
         np.concatenate((disturbances.node[crashes], operations.node[calls])).astype(np.int64),
@@ -167,16 +170,12 @@ def _lives(case: Case, calls: Ints) -> Ints:
     )
 
 
-def _clients(case: Case) -> Ints:
-    """Per operation, a number for its run, lock, node and task."""
-    operations, events = case.operations, case.events
-    lock = events.lock_key[operations.call_row]
-    return renumber(lock, events.client_key(operations.node, operations.task))[0]
-
-
 def while_holding(case: Case, calls: Ints) -> Flags:
     """Per call: its client had been granted the lock and had not given it back, so the call was no wait."""
-    operations, client = case.operations, _clients(case)
+    operations = case.operations
+    if len(calls) == 0:
+        return np.zeros(0, dtype=np.bool_)
+    client = operations.client
     granted = np.flatnonzero(operations.is_granted)
     releases = np.flatnonzero(operations.op == Op.RELEASE)
     last = {}
@@ -273,7 +272,7 @@ def _waits_of(case: Case, sent: Ints, own: Ints) -> Iterator[tuple[int, int, int
     run, node = int(events.run[sent[0]]), int(events.codes("node")[sent[0]])
     patience_ns = int(case.runs.integers("poll_interval_ns")[run])
     patience_ns = FOREVER if patience_ns == ABSENT else patience_ns
-    replied = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(sent)]
+    replied = events.replied_by_request[events.request_keys(sent)]
     answered = np.where(replied >= 0, at[np.maximum(replied, 0)], at[sent])
     granting = set(grants.request[own].tolist())
     begins = grants.begin_lo_ns[own]

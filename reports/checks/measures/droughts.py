@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import Ints
-from reports.checks.facts.segments import is_first, renumber
+from reports.checks.facts.columns import Ints, is_first
+from reports.checks.facts.segments import renumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,9 @@ import pyarrow as pa
 
 from lockref.words import ABSENT
 from reports.checks.facts.case import Case
+from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Flags, Ints
-from reports.checks.facts.segments import last_at_or_before, renumber
+from reports.checks.facts.segments import last_at_or_before, renumber, suspicious_groups
 from reports.checks.facts.sources.grants import END_DELETED, END_TAKEN_OVER, given_back
 from reports.checks.facts.surroundings.host import HANDOVER_SPANS, TURN_SPANS, host_lateness_ns
 from reports.checks.facts.tables import text_column
@@ -89,17 +90,34 @@ def _first_waiter(case: Case, is_released: Flags, asked_ns: Ints) -> Ints:
     """
     grants = case.truth.grants
     found = np.full(len(asked_ns), -1, dtype=np.int64)
-    released, following = is_released.tolist(), grants.next_same_lock.tolist()
-    asked, free = asked_ns.tolist(), grants.end_hi_ns.tolist()
+    following = grants.next_same_lock
+    if len(found) == 0:
+        return found
+    # Mostly the next one had waited.
+    next_asked = np.where(following >= 0, asked_ns[np.maximum(following, 0)], ABSENT)
+    is_next = is_released & (next_asked != ABSENT) & (next_asked <= grants.end_hi_ns)
+    found[is_next] = following[is_next]
+    for rows in suspicious_groups(grants.group, is_released & ~is_next & (following >= 0)):
+        asked = asked_ns[rows]
+        # Or nobody had: not even the earliest of all that came later.
+        earliest = np.minimum.accumulate(np.where(asked == ABSENT, FOREVER, asked)[::-1])[::-1][1:]
+        open_still = is_released[rows][:-1] & ~is_next[rows][:-1] & (earliest <= grants.end_hi_ns[rows][:-1])
+        if open_still.any():
+            found[rows] = _nearest_waiter(is_released[rows], asked, grants.end_hi_ns[rows], first=rows.start)
+    return found
+
+
+def _nearest_waiter(is_released: Flags, asked_ns: Ints, free_ns: Ints, *, first: int) -> Ints:
+    """As `_first_waiter`, for the grants of one lock, which begin at the position `first`."""
+    found = np.full(len(asked_ns), -1, dtype=np.int64)
+    released, asked, free = is_released.tolist(), asked_ns.tolist(), free_ns.tolist()
     # Grants are visited from the last to the first. `places` holds later grants that may be the answer, the nearest
     # one last: a grant stays only while no nearer one asked as early as it did. So `asks` ascends.
     places: list[int] = []
     asks: list[int] = []
     for grant in range(len(released) - 1, -1, -1):
-        later = following[grant]
-        if later < 0:
-            places, asks = [], []
-        elif asked[later] != ABSENT:
+        later = grant + 1
+        if later < len(released) and asked[later] != ABSENT:
             while asks and asks[-1] >= asked[later]:
                 del asks[-1], places[-1]
             assert not asks or asks[-1] < asked[later], "`asks` ascends"
@@ -108,7 +126,7 @@ def _first_waiter(case: Case, is_released: Flags, asked_ns: Ints) -> Ints:
         if released[grant]:
             nearest = bisect_right(asks, free[grant])
             if nearest:
-                found[grant] = places[nearest - 1]
+                found[grant] = first + places[nearest - 1]
     return found
 
 

@@ -25,8 +25,7 @@ from lockref.history import REQUESTS_PER_PROCESS
 from lockref.words import ABSENT, Kind, Op
 from reports.checks.clauses.fairness import jain
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import Ints
-from reports.checks.facts.segments import is_first
+from reports.checks.facts.columns import Ints, is_first
 from reports.checks.facts.surroundings.store_answers import StoreAnswers
 from reports.checks.measures.droughts import droughts
 from reports.checks.measures.handoff import handoffs_table

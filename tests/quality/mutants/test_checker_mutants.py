@@ -197,7 +197,7 @@ JUDGE_MUTANTS = [
     ("clauses.loss_notice", "(operations.op[calls] == Op.RELEASE) & ", ""),
     ("clauses.loss_notice", "unlocked | in_doubt", "unlocked"),
     ("clauses.loss_notice", "& (operations.task[calls] != operations.task[acquire])", ""),
-    ("clauses.liveness", "took > bound_ns", "took > 2 * bound_ns"),
+    ("clauses.liveness", "(is_open | (took > bound_ns))", "(is_open | (took > 2 * bound_ns))"),
     ("clauses.gaps", "known & ~gaps.is_holed", "known"),
     ("clauses.gaps", "undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED)]", "undecided=[]"),  # noqa: E501
     ("clauses.liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
@@ -245,13 +245,13 @@ JUDGE_MUTANTS = [
     ("facts.commits", "self.returns.is_error & landed", "landed"),
     ("facts.commits", "landed[self.landings.identity] = True", "landed[self.landings.identity[self.landings.stands]] = True"),  # noqa: E501
     ("facts.commits", "stands=np.append(is_new[1:], True)", "stands=np.append(is_new[:-1], True)"),
-    ("facts.commits", "(events.codes(\"content\")[rows] != NO_TEXT)", "(events.codes(\"content\")[rows] == NO_TEXT)"),
+    ("facts.commits", "events.codes(\"content\")[rows] != NO_TEXT", "events.codes(\"content\")[rows] == NO_TEXT"),
     ("facts.commits", "(self.outcome == Outcome.PRECONDITION_FAILED) | ", ""),
     ("facts.commits", " | (self.outcome == Outcome.REJECTED)", ""),
     ("facts.effects", "rows = rows[~is_unguarded]", "rows = rows"),
     ("clauses.gaps", "alive = np.where(grants.lapses, kept, valid)", "alive = kept"),
-    ("clauses.liveness", "np.minimum(took, _local_ns(case, took))", "took"),
-    ("clauses.liveness", "np.minimum(took, _local_ns(case, took))", "_local_ns(case, took)"),
+    ("clauses.liveness", "np.minimum(took[slow], _local_ns(case, slow, took[slow]))", "took[slow]"),
+    ("clauses.liveness", "np.minimum(took[slow], _local_ns(case, slow, took[slow]))", "_local_ns(case, slow, took[slow])"),  # noqa: E501
     ("clauses.waiting", "if died is not None:\n            until[call] = died", "if False:\n            until[call] = died"),  # noqa: E501
     ("clauses.liveness", "(_have_no_lease(case), LEASELESS), ", ""),
     ("clauses.liveness", " & ~runs_with(case, grants.run[grants.valid_until_true_ns != ABSENT])", ""),
@@ -281,7 +281,7 @@ JUDGE_MUTANTS = [
     ("clauses.waiting", "np.isin(operations.outcome, (Outcome.AMBIGUOUS, Outcome.REJECTED))", "np.isin(operations.outcome, (Outcome.AMBIGUOUS,))"),  # noqa: E501
     ("clauses.waiting", "busy_from = np.where(operations.is_granted, operations.return_at_ns, operations.call_at_ns)", "busy_from = operations.call_at_ns"),  # noqa: E501
     ("clauses.ownership", "(chain.token[here] != ABSENT) & (chain.token[here] < chain.token[granted])", "(chain.token[here] < chain.token[granted])"),  # noqa: E501
-    ("clauses.ownership", " & _named_an_earlier_grant(truth, here)", ""),
+    ("clauses.ownership", "foul[is_strange] |= _named_an_earlier_grant(truth, here[is_strange])", "foul[is_strange] = True"),  # noqa: E501
     ("clauses.ownership", "revived[back] = ~is_touched_by_hand", "revived[back] = True"),
     ("clauses.ownership", " & ~chain.is_hole[here] &", " &"),
     ("judgement", "undecided=[(where & ~tokenless, why) for where, why in holed]", "undecided=holed"),

@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from lockref.words import Kind, Op
 from reports.checks.disturbances import find_disturbances
-from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
-from reports.checks.facts.segments import is_first
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs, is_first
 from reports.checks.facts.sources.grants import ASSIGNED, DELETED, LIVE, RELEASED, Grants, grants_of, plain_changes
 from reports.checks.facts.sources.sessions import landed_writes, session_end_ns
 

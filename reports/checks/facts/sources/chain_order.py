@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from lockref.words import Kind, Op, Outcome
+from lockref.words import Op, Outcome
 from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
 from reports.checks.facts.segments import rows_of_group, suspicious_groups
 from reports.checks.facts.sources.chain_walk import Walk
@@ -111,7 +111,7 @@ def order_replies(events: Events, replied: Ints, sent: Ints, *, absent: int) -> 
 def _unanswered(events: Events, writes: Ints, sent: Ints) -> Ints:
     """Rows of writes whose effect is unknown: the ambiguous answers, and the sendings that have none."""
     op, outcome = events.numbers("op"), events.numbers("outcome")
-    answered = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(sent)] >= 0
+    answered = events.replied_by_request[events.request_keys(sent)] >= 0
     silent = sent[(op[sent] != Op.READ) & ~answered]
     return np.concatenate((writes[outcome[writes] == Outcome.AMBIGUOUS], silent))
 

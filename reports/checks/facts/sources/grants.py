@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lockref.words import ABSENT, OPERATOR
-from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
-from reports.checks.facts.segments import is_first, ordinals
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs, is_first
+from reports.checks.facts.segments import ordinals
 from reports.checks.witness_rows import BY_HAND, witness_row
 
 LIVE, RELEASED, DELETED, FOREIGN = 0, 1, 2, 3

@@ -30,8 +30,8 @@ import numpy.typing as npt
 
 from lockref.claims import LEASE
 from lockref.words import ABSENT, IF_ABSENT, Kind, Op, Outcome
-from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs
-from reports.checks.facts.segments import is_first, renumber
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs, is_first
+from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.chain_order import AppliedWrites, holes, order_replies
 from reports.checks.facts.sources.grants import DELETED, FOREIGN, LIVE, RECORD, RELEASED, Changes, Grants, grants_of
 from reports.checks.facts.sources.open_calls import OpenCalls

@@ -26,7 +26,7 @@ def landed_writes(events: Events, runs: Runs, locks: Flags) -> AppliedWrites:
     sent = events.rows(Kind.SENT)
     sent = sent[~are_recorded_by_service(events, runs)[events.run[sent]] & locks[events.lock_key[sent]]]
     sent = sent[events.numbers("op")[sent] != Op.READ]
-    answer = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(sent)]
+    answer = events.replied_by_request[events.request_keys(sent)]
     landed = (answer >= 0) & (events.numbers("outcome")[np.maximum(answer, 0)] == Outcome.APPLIED)
     sent, answer = sent[landed], answer[landed]
     if not len(sent):

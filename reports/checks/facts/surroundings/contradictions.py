@@ -107,7 +107,7 @@ class _Requests:
         sent = sent[events.numbers("op")[sent] != Op.READ]
         self.sent = sent[np.argsort(events.lock_key[sent], kind="stable")]
         self.group = events.lock_key[self.sent]
-        reply = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(self.sent)]
+        reply = events.replied_by_request[events.request_keys(self.sent)]
         heard = np.maximum(reply, 0)
         definite = (reply >= 0) & (outcome[heard] != Outcome.AMBIGUOUS) & (outcome[heard] != Outcome.NONE)
         self.answered_ns = np.where(definite, at[heard], FOREVER)

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from lockref.history import RUNS_SCHEMA, digests
 from lockref.words import ABSENT
-from reports.checks.facts.columns import Ints, complete_runs
+from reports.checks.facts.columns import Ints, complete_runs, integers_of, is_first, is_rising_in
 
 WHOLE: Final = "whole"
 CUT_OFF: Final = "cut off"
@@ -156,8 +156,7 @@ def _with_every_column(runs: pa.Table) -> pa.Table:
 
 
 def _integers(table: pa.Table, name: str) -> Ints:
-    values: Ints = pc.fill_null(table[name], ABSENT).to_numpy()
-    return values
+    return integers_of(table[name])
 
 
 def _of_descriptions(events: pa.Table, number: Ints) -> dict[int, str]:
@@ -165,7 +164,8 @@ def _of_descriptions(events: pa.Table, number: Ints) -> dict[int, str]:
     known, times = np.unique(number, return_counts=True)
     damaged = dict.fromkeys(known[times > 1].tolist(), TWICE_DESCRIBED)
     if len(known):
-        seen = pc.unique(events["run"]).to_numpy()
+        run = _integers(events, "run")
+        seen = np.unique(run[is_first(run)])
         damaged |= dict.fromkeys(np.setdiff1d(seen, known).tolist(), UNDESCRIBED)
     return damaged
 
@@ -175,21 +175,24 @@ def _lengths(events: pa.Table, runs: pa.Table, damaged: dict[int, str]) -> dict[
     run, seq, at = (_integers(events, name) for name in ("run", "seq", "at_ns"))
     if len(run) == 0:
         return {}
-    step = np.diff(run)
-    if not bool(np.all((step > 0) | ((step == 0) & (np.diff(seq) > 0)))):
+    starts = np.flatnonzero(is_first(run))
+    if not (bool(np.all(np.diff(run[starts]) > 0)) and is_rising_in(starts, seq)):
         order = np.lexsort((seq, run))
         run, seq, at = run[order], seq[order], at[order]
-    starts = np.flatnonzero(np.concatenate(([True], np.diff(run) != 0)))
+        starts = np.flatnonzero(is_first(run))
     lengths = np.diff(np.append(starts, len(run)))
     assert int(lengths.sum()) == len(run), "each event is in one run"
-    ordinal = np.arange(len(run)) - np.repeat(starts, lengths)
-    places = np.repeat(np.arange(len(starts)), lengths)
-    for place in np.unique(places[seq != ordinal]).tolist():
+    # Numbers that rise from 0 to one less than their count leave none out.
+    wrong = (seq[starts] != 0) | (seq[starts + lengths - 1] != lengths - 1)
+    twice = np.flatnonzero(seq[1:] <= seq[:-1])
+    wrong[np.searchsorted(starts, twice[run[twice] == run[twice + 1]], side="right") - 1] = True
+    for place in np.flatnonzero(wrong).tolist():
         own = slice(int(starts[place]), int(starts[place] + lengths[place]))
         damaged.setdefault(int(run[own.start]), _wrong_key(seq[own]))
     # A simulated world has one clock, and records each event at its instant. So its times never fall.
     simulated = runs["run"].filter(pc.equal(runs["world"], "simulated")).to_numpy()
-    back = np.flatnonzero((np.diff(at) < 0) & (np.diff(run) == 0)) + 1
+    back = np.flatnonzero(at[1:] < at[:-1]) + 1
+    back = back[run[back] == run[back - 1]]
     for row in back[np.isin(run[back], simulated)].tolist():
         damaged.setdefault(int(run[row]), f"event {int(seq[row])} is earlier than the one before it")
     return dict(zip(run[starts].tolist(), lengths.tolist(), strict=True))

@@ -166,7 +166,7 @@ def find_store_answers(
     if not real:
         return []
     sent = events.rows(Kind.SENT)
-    replies = events.index_by_request(events.rows(Kind.REPLIED))[events.request_keys(sent)]
+    replies = events.replied_by_request[events.request_keys(sent)]
     crashed = disturbances.are(frozenset({"crash"}), "begin")
     dead, node = np.stack((disturbances.run[crashed], disturbances.node[crashed])), events.codes("node")[sent]
     heard = np.ones(len(sent), dtype=np.bool_)
