@@ -52,7 +52,8 @@ def needed_faults(
     tried = [fault.id for fault in reversed(failure.plan.faults) if fault.id in struck]
     if failure.shrink is not None or len(tried) < 2:
         return NeededFaults()
-    plan, unneeded = failure.plan, []
+    plan = failure.plan
+    unneeded: list[str] = []
     for place, fault_id in enumerate(tried[:RUNS_MAX]):
         interrupts.raise_if_heard()
         if is_spent():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -46,6 +47,7 @@ must_happen: [grant]
 """
 
 
+@cache
 def units(scenario: str) -> tuple[dict[str, tuple[int, int]], int]:
     """Read and write units of each client, and how many grants there were."""
     batch = simulate_many(parse_scenario(scenario), load_provider("dynamodb"), [1])
