@@ -142,8 +142,13 @@ def write_run(
 ) -> None:
     """A history, its results and JUnit into a run folder. `allowed`: the exit codes that the gate takes for success."""
     write_history(folder, events, runs)
-    results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
     results.sealed = {name: _digest(folder / name) for name in ("events.parquet", "runs.parquet")}
+    write_results(folder, results, allowed=allowed)
+
+
+def write_results(folder: Path, results: Results, *, allowed: Collection[int] = ()) -> None:
+    """The results and JUnit into a run folder whose history is written already, as files or folders of part files."""
+    results.files = {"events": "events.parquet", "runs": "runs.parquet", "junit": "junit.xml"}
     results.write(folder / "results.json")
     write_atomically(folder / "junit.xml", junit_xml([results], **gate(allowed)))
 

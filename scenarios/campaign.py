@@ -325,7 +325,7 @@ class _Running:
             scenario=campaign.scenario.name,
             provider=campaign.spec.name,
             seeds=len(campaign.seeds),
-            sure_faults=_sure_faults(campaign.scenario),
+            sure_faults=sure_faults(campaign.scenario),
             summary=Summary(not_demanded=campaign.not_demanded),
         )
 
@@ -396,11 +396,8 @@ def _judged(piece: _Piece) -> _JudgedPiece:
     began_ns = _monotonic_ns()
     try:
         outcomes = run_seeds(piece.scenario, piece.spec, piece.seeds, watched=piece.watched)
-        repeated = outcomes[:: piece.compare_every] if piece.compare_every else []
-        for outcome in repeated:
-            (again,) = run_seeds(piece.scenario, piece.spec, [outcome.seed], watched=1)
-            _require_same_trace(outcome, again)
-        judged = _judged_outcomes(piece, outcomes, compared=len(repeated))
+        compared = expect_same_traces(piece.scenario, piece.spec, outcomes, every=piece.compare_every)
+        judged = _judged_outcomes(piece, outcomes, compared=compared)
         return replace(judged, spent_ns=_monotonic_ns() - began_ns)
     except LockrefError as error:
         # Not raised in the parent: it ends this campaign, and the others go on.
@@ -411,7 +408,7 @@ def _judged_outcomes(piece: _Piece, outcomes: Sequence[RunOutcome], *, compared:
     events = to_table([outcome.recorder for outcome in outcomes], [outcome.seed for outcome in outcomes])
     runs = runs_table(outcome.run_row for outcome in outcomes)
     judgement = judge(events, runs)
-    kinds = {outcome.seed: _fault_kinds(outcome) for outcome in outcomes}
+    kinds = {outcome.seed: kinds_that_fired(outcome) for outcome in outcomes}
     found = Summary.of_runs(judgement, runs, event_count=len(events), fault_kinds=kinds).findings
     speakers = {finding.key: finding.run for finding in found}
     chunk = Chunk(
@@ -441,16 +438,28 @@ def default_processes(seed_count: int) -> int:
     return max(1, min(cores(), seed_count // SEEDS_PER_PROCESS_MIN))
 
 
-def _sure_faults(scenario: Scenario) -> tuple[str, ...]:
+def sure_faults(scenario: Scenario) -> tuple[str, ...]:
     """The ids of the faults that the scenario writes down, but for those that may stay away by their own words."""
     faults = written_faults(scenario, Draws(1))
     return tuple(each.id for each in faults if not (isinstance(each, RequestFault) and each.probability < 1))
 
 
-def _fault_kinds(outcome: RunOutcome) -> tuple[str, ...]:
+def kinds_that_fired(outcome: RunOutcome) -> tuple[str, ...]:
     """The kinds of a run's faults that fired, sorted."""
     fired = {fault.kind for fault in outcome.plan.faults if outcome.fault_counts.get(fault.id, (0, 0, 0))[1]}
     return tuple(sorted(fired))
+
+
+def expect_same_traces(scenario: Scenario, spec: ProviderSpec, outcomes: Sequence[RunOutcome], *, every: int) -> int:
+    """Run every k-th of these seeds once more, under the strict auditor; how many. 0: none.
+
+    Raises DeterminismError with the first event that differs.
+    """
+    repeated = outcomes[::every] if every else []
+    for outcome in repeated:
+        (again,) = run_seeds(scenario, spec, [outcome.seed], watched=1)
+        _require_same_trace(outcome, again)
+    return len(repeated)
 
 
 def _require_same_trace(first: RunOutcome, second: RunOutcome) -> None:

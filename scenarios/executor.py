@@ -13,7 +13,7 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
@@ -31,6 +31,9 @@ Answer = TypeVar("Answer")
 
 AHEAD = 3
 """Pieces per process that are begun before their turn: bounds what finished answers can pile up."""
+
+DEATHS_MAX = 3
+"""After so many deaths of a pool in a row, without an answer in between, `Restarted` gives up."""
 
 
 class Executor(Protocol):
@@ -106,6 +109,45 @@ class Processes:
             ) from error
         finally:
             watch.close()
+
+
+class Restarted:
+    """An executor whose pool begins anew when something outside has killed a part of it.
+
+    For work that does not end its own process (`scenarios.campaigns.sheltered`): otherwise a lock would do so again.
+    tell: is told what was lost, and which pieces run again.
+    """
+
+    def __init__(self, inner: Executor, tell: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._tell = tell
+
+    def map(self, work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Generator[Answer, None, None]:
+        """See `Executor`. Raises BackendUnavailable where the pool has died `DEATHS_MAX` times without an answer."""
+        rest = iter(pieces)
+        begun: deque[Piece] = deque()
+        deaths = 0
+        while True:
+            try:
+                for answer in self._inner.map(work, self._noted(list(begun), rest, begun)):
+                    begun.popleft()
+                    deaths = 0
+                    yield answer
+                return
+            except BackendUnavailable as error:
+                deaths += 1
+                if deaths == DEATHS_MAX or not begun:
+                    raise
+                # What it says of the lock under test is for work without a shelter.
+                lost = str(error).partition(";")[0]
+                self._tell(f"{lost}: what was under way runs again, from {begun[0]} to {begun[-1]}")
+
+    @staticmethod
+    def _noted(again: Iterable[Piece], rest: Iterator[Piece], begun: deque[Piece]) -> Iterator[Piece]:
+        yield from again
+        for piece in rest:
+            begun.append(piece)
+            yield piece
 
 
 class _Workers:

@@ -135,6 +135,19 @@ class RunFolder:
         folder._start()
         return folder
 
+    @classmethod
+    def at(cls, path: Path, about: Mapping[str, object]) -> RunFolder:
+        """Begin, or go on, in a folder that the user chose. It is none of `.lockref/runs`: nothing is pruned for it.
+
+        Raises ConfigError while another process writes it.
+        """
+        if status_of(path) == "running":
+            raise ConfigError(f"{path}: another command writes there (its number is {run_json(path).get('pid')})")
+        path.mkdir(parents=True, exist_ok=True)
+        folder = cls(path, dict(about))
+        folder.describe(status="running", **myself())
+        return folder
+
     def _start(self, tell: Callable[[str], None] = lambda _text: None) -> None:
         runs = self.path.parent
         number = 1 + max((_number_of(path) or 0 for path in runs.iterdir()), default=0)

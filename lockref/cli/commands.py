@@ -6,6 +6,7 @@ COMMANDS = {
     "demo": ("demo", "Break Hudi's lock, hold the hardened one, contend on a real S3 server, write a report."),
     "doctor": ("doctor", "Tell what is installed and what each absence disables."),
     "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
+    "campaign": ("campaign", "Run scenarios over very many seeds, on processes or on a Spark cluster."),
     "gate": ("gate", "Put a lock through the whole catalogue: what it can do, and the causes of what broke."),
     "envelope": (
         "envelope",

@@ -28,9 +28,9 @@ from scenarios import interrupts
 from scenarios.supervised import supervised
 from scenarios.worlds.processes.import_watch import ends_stuck_import
 
-_WATCHED = ("sim", "gate", "envelope", "replay", "explain", "bench", "evaluate", "scenario", "cluster", "report")
-"""Commands in whose own process a lock under test or a JVM runs, which can end it or hold it up. `wire` starts its
-program apart."""
+_RUN_LOCKS = ("sim", "campaign", "gate", "envelope", "replay", "explain", "bench", "evaluate", "scenario", "cluster")
+_WATCHED = (*_RUN_LOCKS, "report")
+"""Commands in whose process a lock under test, or a JVM, can end or hold it up. `wire` starts its program apart."""
 
 _MACHINE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 """What the machine refuses us, wherever it does: the environment's fault (exit 5), none of ours."""

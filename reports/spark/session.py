@@ -14,19 +14,21 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import socketserver
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import psutil
 
 import lockref
-from lockref.errors import CapabilityMissing
+from lockref.errors import BackendUnavailable, CapabilityMissing
 from lockref.java import JavaHome, search_java
 from lockref.temporary_folders import owned_folder
 from reports.spark.home import write_spark_home
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 HEAP_MB_MAX = 4096
 HEAP_MB_MIN = 512
 LOOPBACK = "127.0.0.1"
+CONNECT_S = 5.0
 _SHORT_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     # With one compiler the JVM reserves 48 MB for code; four small passes fill that, and it stops compiling.
@@ -52,19 +55,28 @@ _SUBMITS = "org.apache.spark.deploy.SparkSubmit"
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
-def spark_session(work_dir: Path | str, *, is_long: bool = False) -> SparkSession:
+def spark_session(
+    work_dir: Path | str,
+    *,
+    is_long: bool = False,
+    master: str = "",
+    further: Mapping[str, str] = MappingProxyType({}),
+) -> SparkSession:
     """The session of this process, started on the first call.
 
     work_dir: where Spark keeps its launcher, shuffle files and warehouse.
         Later calls return the running session, which stays in its first folder.
     is_long: millions of events are to come. Then the JVM's second compiler
         pays; without, a start and a report take two thirds of the CPU time.
-    Raises CapabilityMissing if there is no Java or Spark does not start.
+    master: of a cluster, as Spark writes it; "" for the cores of this machine.
+    further: Spark settings beside ours, and in their place.
+    Raises CapabilityMissing if there is no Java or Spark does not start, and BackendUnavailable if nothing answers as
+        `master`.
     """
     global _session
     with _starting:
         if _session is None or _session.sparkContext._jsc is None:  # noqa: SLF001  (stopped by somebody)
-            _session = _start(Path(work_dir), is_long=is_long)
+            _session = _start(Path(work_dir), is_long=is_long, master=master, further=further)
         return _session
 
 
@@ -160,7 +172,8 @@ def _at_exit() -> None:
     _folders.close()
 
 
-def _start(work_dir: Path, *, is_long: bool) -> SparkSession:
+def _start(work_dir: Path, *, is_long: bool, master: str, further: Mapping[str, str]) -> SparkSession:
+    expect_answer(master)
     found = search_java()
     if found.home is None:
         raise CapabilityMissing(f"Spark needs Java; {found.reason}")
@@ -171,27 +184,55 @@ def _start(work_dir: Path, *, is_long: bool) -> SparkSession:
     atexit.register(_at_exit)
     options = () if is_long else _SHORT_OPTIONS
     home = write_spark_home(folder / "home", java=found.home, heap_mb=heap_mb(), options=options)
-    with _environment(_launch_environment(home, found.home)), _own_handler():
+    is_here = is_loopback(master)
+    with _environment(_launch_environment(home, found.home, is_here=is_here)), _own_handler():
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkRuntimeError
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.master(f"local[{cores()}]").appName("lockref")
-        for name, value in settings(folder, is_long=is_long).items():
+        builder = SparkSession.builder.master(master or f"local[{cores()}]").appName("lockref")
+        for name, value in {**settings(folder, is_long=is_long, is_here=is_here), **further}.items():
             builder = builder.config(name, value)
         try:
             session = builder.getOrCreate()
+        except Py4JError as error:
+            reason = str(getattr(error, "java_exception", error)).splitlines()[0][:300]
+            raise BackendUnavailable(f"Spark did not start on {master or 'this machine'}: {reason}") from error
         except PySparkRuntimeError as error:
             raise CapabilityMissing(f"Spark did not start on {found.home}: {error}") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def settings(folder: Path, *, is_long: bool = False) -> dict[str, str]:
-    """Every Spark setting that we choose; `folder` takes what Spark writes."""
+def is_loopback(master: str) -> bool:
+    """True where all of Spark is on this machine: no cluster, or a master at a loopback address."""
+    return master.startswith("local") or not master or urlsplit(master).hostname in ("localhost", LOOPBACK, "::1")
+
+
+def expect_answer(master: str) -> None:
+    """Raise BackendUnavailable where no address of a standalone master (`spark://host:port,host:port`) answers.
+
+    Spark itself asks for a minute, and then tells it in a page of Java.
+    """
+    if not master.startswith("spark://"):
+        return
+    reasons = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S):
+                return
+        except (OSError, ValueError) as error:
+            reasons.append(f"{address}: {error}")
+    raise BackendUnavailable(f"no Spark master answers at {master} ({'; '.join(reasons)})")
+
+
+def settings(folder: Path, *, is_long: bool = False, is_here: bool = True) -> dict[str, str]:
+    """Every Spark setting that we choose; `folder` takes what Spark writes. is_here: see `is_loopback`."""
+    # Loopback only, where that is enough. Otherwise Spark listens on the host's address.
+    address = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK} if is_here else {}
     chosen = {
-        # Loopback only. Otherwise Spark listens on the host's address.
-        "spark.driver.bindAddress": LOOPBACK,
-        "spark.driver.host": LOOPBACK,
+        **address,
         # No web page: its port clashes when several test processes run.
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -238,11 +279,11 @@ def heap_mb() -> int:
     return max(HEAP_MB_MIN, min(HEAP_MB_MAX, quarter))
 
 
-def _launch_environment(home: Path, java: JavaHome) -> dict[str, str]:
+def _launch_environment(home: Path, java: JavaHome, *, is_here: bool) -> dict[str, str]:
     return {
         "SPARK_HOME": str(home),
         "SPARK_CONF_DIR": str(home),
-        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_LOCAL_IP": LOOPBACK if is_here else os.environ.get("SPARK_LOCAL_IP", ""),
         "SPARK_LOCAL_DIRS": "",
         "JAVA_HOME": str(java.path),
         "PYSPARK_PYTHON": sys.executable,

@@ -61,6 +61,11 @@ class JudgedResult(ABC):
         """The events and runs to keep."""
 
     @property
+    def is_history_written(self) -> bool:
+        """Does the history stand in the folder of the results already, as its recorders left it?"""
+        return False
+
+    @property
     def digest(self) -> str:
         """One hash over what was recorded."""
         return history_digest(self.history[0])

@@ -33,6 +33,9 @@ SHORTER = (
     (re.compile(r"--contenders \d+"), "--contenders 4"),
     (re.compile(r"--for \d+s"), "--for 1s"),
     (re.compile(r"--via docker"), "--via native"),
+    # A cluster and a bucket are somebody's; tests/spark has one of its own.
+    (re.compile(r" --master \S+"), ""),
+    (re.compile(r"--out s3a://\S+"), "--out here"),
     (re.compile(r"^lockref probe\b"), "lockref probe --for 3s --rounds 2"),
     (re.compile(r"^lockref gate\b(?!.*--only-mine)"), "lockref gate -k e01 --seeds 1..2 --jobs 1"),
     (re.compile(r"^lockref envelope\b"), "lockref envelope --jobs 1 --for 4s"),

@@ -46,7 +46,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "reports.html": {"jinja2", "markupsafe"},
     "reports.page": {"pyspark"},
     "reports.pipeline": {"numpy", "pyarrow", "pyspark"},
-    "reports.spark": {"psutil", "pyspark"},
+    "reports.spark": {"psutil", "py4j", "pyspark"},
     "scenarios": {"numpy", "psutil", "pyarrow", "pydantic"},
     "scenarios.backends": {"docker", "psutil", "requests", "testcontainers"},
     "scenarios.definition": {"annotated_types", "pydantic", "pydantic_core"},

@@ -154,6 +154,13 @@ class BeatWatch:
         return _place(said.decode("utf-8", "replace"))
 
 
+def under_way_in(memory: Any) -> str:
+    """The call that was under way when the process of this beat ended, in words; empty if there was none."""
+    view = memoryview(memory).cast("B")
+    _, _, length = _HEAD.unpack_from(view)
+    return bytes(view[_HEAD.size : _HEAD.size + length]).decode("utf-8", "replace")
+
+
 def _place(dump: str) -> str:
     """The line at which each thread is inside a lock; threads of ours have none.
 

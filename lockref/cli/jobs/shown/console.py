@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import click
 
@@ -22,7 +22,7 @@ from reports.formats import text as told
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from scenarios.campaign import CampaignResult
+    from reports.checks.summary import Summary
 
 COUNTED_NS = 2_000_000_000
 """A step of this length or more has its rest told."""
@@ -178,7 +178,16 @@ def rest_in_words(left_ns: int) -> str:
     return f"about {-(-left_ns // 1_000_000_000):,} s left" if left_ns > 0 else "about to end"
 
 
-def seed_progress(console: Console, *, seeds: int = 0) -> Callable[[CampaignResult], None]:
+class SeedsRun(Protocol):
+    """A campaign on its way. resumed: seeds that an earlier command had finished. seeds: of all of it."""
+
+    scenario: str
+    seeds: int
+    resumed: int
+    summary: Summary
+
+
+def seed_progress(console: Console, *, seeds: int = 0) -> Callable[[SeedsRun], None]:
     """A function that shows how far campaigns have come. seeds: of all campaigns of the command; see `SeedProgress`."""
     progress = SeedProgress(console)
     progress.expect(seeds)
@@ -209,7 +218,7 @@ class SeedProgress:
         self._expected += seeds
         self._rounds += 1
 
-    def show(self, result: CampaignResult) -> None:
+    def show(self, result: SeedsRun) -> None:
         """Say how far this campaign has come, and how long the rest of all will take."""
         # Not loaded with the module: commands that judge nothing start without NumPy and Arrow.
         from lockref.words import counted

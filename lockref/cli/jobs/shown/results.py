@@ -13,7 +13,7 @@ import click
 
 from lockref.cli.jobs.shown.console import Console, printable
 from lockref.words import counted
-from reports.account import check_line, judged_history, summarised_results, write_run
+from reports.account import check_line, judged_history, summarised_results, write_results, write_run
 from reports.explanation.recorded import RecordedCauses
 from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of, gate, worst
@@ -62,7 +62,10 @@ def write_account(
             "the time for shrinking was spent: some failures are told as they were found, with more faults than they "
             "need (--shrink-for gives more; a single scenario and seed need little)"
         )
-    write_run(folder.path, *done.history, results, allowed=allowed)
+    if done.is_history_written:
+        write_results(folder.path, results, allowed=allowed)
+    else:
+        write_run(folder.path, *done.history, results, allowed=allowed)
     return results
 
 

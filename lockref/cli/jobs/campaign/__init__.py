@@ -1,0 +1,1 @@
+"""`lockref campaign`: very many seeds, on processes or on Spark, kept chunk by chunk."""

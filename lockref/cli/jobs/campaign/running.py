@@ -1,0 +1,349 @@
+"""Campaigns over very many seeds: run what is left, join it in order, tell and store what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lockref.cli.jobs.campaign.executors import cluster_of, executor_of, shipped
+from lockref.cli.jobs.shown.console import printable, seed_progress
+from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
+from lockref.errors import ConfigError
+from lockref.lab.loading import load_provider
+from lockref.runtime import NS_PER_S
+from lockref.words import counted
+from reports.formats.terminal import BLOCKS_MAX
+from scenarios import interrupts
+from scenarios.campaigns.collection import begin, collect
+from scenarios.campaigns.identity import FILE, Identity, Keeping, identity_of
+from scenarios.campaigns.orders import Order
+from scenarios.campaigns.places import FolderPlace, ObjectPlace, place_of
+from scenarios.checkpoint import Sources
+from scenarios.definition.load import load_scenario
+from scenarios.definition.mixture import inapplicable
+from scenarios.failures.failure_store import FailureStore
+from scenarios.failures.groups import FailureGroups
+from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.runs import RunFolder, provenance, unfinished_runs
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.shown.console import Console
+    from lockref.errors import LockrefError
+    from lockref.lab.loading import ProviderSpec
+    from reports.checks.summary import Finding
+    from reports.formats.results import Results
+    from scenarios.campaigns.collection import Collected
+    from scenarios.campaigns.places import Place
+    from scenarios.definition.schema import Scenario
+
+SEEDS = range(1, 10_001)
+DETERMINISM_EVERY = 10
+FOUND_TOLD_MAX: Final = 20
+"""Distinct failures that are told as they come; the further ones are counted."""
+
+_SPARK: Final = ".spark"
+_UPLOADED: Final = ("results.json", "junit.xml", "run.json")
+
+
+def run_campaign(
+    console: Console,
+    scenarios: Sequence[str],
+    *,
+    provider: str,
+    seeds: range,
+    master: str | None,
+    settings: Sequence[str],
+    processes: int | None,
+    out: str | None,
+    resume: bool,
+    max_time_ns: int | None,
+    check_determinism: bool,
+    keep: int,
+    keep_failures: int,
+    shrink_for: int,
+    demands: tuple[str, ...],
+    allowed: Sequence[int],
+) -> int:
+    """Run each scenario over its seeds under one lock, on the executors that are asked for. Returns the exit code.
+
+    scenarios: files, or names of the catalogue. master: of Spark; None for processes. settings: of Spark, as
+    `spark.NAME=VALUE`. processes: None for one on each core, where that is faster. out: folder or `s3a://…` of chunks
+    and results; None for a run folder. resume: take over the chunks that stand there. max_time_ns: after so much time
+    no further chunk begins. keep, keep_failures: histories to keep. shrink_for: nanoseconds for shrinking failures, in
+    all. demands: further thresholds. allowed: exit codes that count as success.
+    Errors: ConfigError for what does not load or fit, and for an `out` of another campaign; BackendUnavailable for a
+    cluster or a store that is not there; KeyboardInterrupt after Ctrl-C, when what was finished is told.
+    """
+    if settings and master is None:
+        raise ConfigError("--conf sets up Spark; give --master as well")
+    cluster = None if master is None else cluster_of(master, settings)
+    loaded = _loaded(scenarios, demands)
+    spec = load_provider(provider)
+    spec.require_virtual_time()
+    for name, scenario in loaded.items():
+        if reason := inapplicable(scenario, spec):
+            raise ConfigError(f"{name}: does not apply to {spec.name}: {reason}")
+    # Hashed before the first run: the lock's file may be edited while a long command runs.
+    sources = Sources.of(spec)
+    keeping = Keeping(
+        keep=keep, keep_failures=keep_failures, compare_every=DETERMINISM_EVERY if check_determinism else 0
+    )
+    about = provenance(
+        {
+            "scenarios": list(loaded),
+            "provider": provider,
+            "seeds": f"{seeds.start}..{seeds.stop - 1}",
+            "keep": keep,
+            "keep_failures": keep_failures,
+            "check_determinism": check_determinism,
+            "demands": list(demands),
+        }
+    )
+    sent, files = shipped(spec, cluster)
+    with _folder(out, about, resume=resume, console=console) as (folder, place):
+        asked = [
+            _asked(
+                name, scenario, spec, sources, seeds, keeping, folder=folder, place=place, are_several=len(loaded) > 1
+            )
+            for name, scenario in loaded.items()
+        ]
+        orders = [each.order(sent, keeping) for each in asked]
+        for each, order in zip(asked, orders, strict=True):
+            begin(order, each.identity, is_resumed=resume)
+        tell = _Telling(console, seeds=sum(len(order.seeds) for order in orders))
+        accounts = _Accounts(console, about=about, allowed=allowed, budget=ShrinkBudget(shrink_for), spec=spec)
+        with (
+            executor_of(
+                cluster,
+                processes=processes,
+                seeds=sum(len(order.seeds) for order in orders),
+                chunks=sum(order.chunks for order in orders),
+                files=files,
+                scenarios=list(loaded.values()),
+                work=folder.path / _SPARK,
+                tell=tell.lost,
+            ) as executor,
+            closing(
+                collect(
+                    orders,
+                    executor,
+                    is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
+                    on_progress=tell.progress,
+                    on_found=tell.found,
+                )
+            ) as results,
+        ):
+            collected = list(zip(asked, results, strict=False))
+        for each, result in collected:
+            accounts.take(each, result, lost=tell.losses)
+        _upload(place, asked, folder)
+        if any(result.is_interrupted for _, result in collected):
+            done = sum(result.summary.runs for _, result in collected)
+            console.say(
+                f"{counted(done, 'finished seed')} in {place}; the same command with --resume goes on", style="dim"
+            )
+            raise KeyboardInterrupt
+        code = accounts.conclude(folder)
+        _upload(place, [], folder)
+        return code
+
+
+def _loaded(scenarios: Sequence[str], demands: tuple[str, ...]) -> dict[str, Scenario]:
+    """The scenarios by the name that the user gave. Raises ConfigError where two of them have one name of their own."""
+    loaded = {name: load_scenario(name).demanding(demands) for name in dict.fromkeys(scenarios)}
+    by_own_name: dict[str, str] = {}
+    for name, scenario in loaded.items():
+        if scenario.name in by_own_name:
+            raise ConfigError(f"{by_own_name[scenario.name]} and {name} are both called {scenario.name}")
+        by_own_name[scenario.name] = name
+    return loaded
+
+
+@contextmanager
+def _folder(
+    out: str | None, about: Mapping[str, object], *, resume: bool, console: Console
+) -> Iterator[tuple[RunFolder, Place]]:
+    """The folder of the results, and the place of the chunks: the same, unless that is an object store."""
+    place = None if out is None else place_of(out)
+    if isinstance(place, FolderPlace):
+        with RunFolder.at(place.path, about) as folder:
+            yield folder, place
+        return
+    with _run_folder(about, resume=resume and place is None, console=console) as folder:
+        yield folder, FolderPlace(folder.path.resolve()) if place is None else place
+
+
+def _run_folder(about: Mapping[str, object], *, resume: bool, console: Console) -> RunFolder:
+    arguments = about["arguments"]
+    assert isinstance(arguments, dict), "`provenance` keeps the arguments by name"
+    begun = [
+        path for path in unfinished_runs("campaign", arguments) if (path / FILE).exists() or any(path.glob(f"*/{FILE}"))
+    ]
+    if begun and resume:
+        console.step(f"going on in {begun[0]}")
+        return RunFolder.resume(begun[0], about)
+    if begun:
+        console.step(
+            f"an unfinished campaign of this command is in {begun[0]}; stop this one and add --resume to go on there"
+        )
+    elif resume:
+        console.step("no unfinished campaign of this command: starting at the first seed")
+    return begin_run("campaign", about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """One scenario of the command. source: as the user named it. part: the folder of its account."""
+
+    source: str
+    scenario: Scenario
+    seeds: range
+    identity: Identity
+    part: RunFolder
+    place: Place
+
+    def order(self, spec: ProviderSpec, keeping: Keeping) -> Order:
+        """What the executors run. spec: the lock as they load it."""
+        return Order(
+            scenario=self.scenario.owed_by(len(self.seeds)),
+            spec=spec,
+            seeds=self.seeds,
+            place=self.place,
+            identity=self.identity.digest,
+            keep=keeping.keep,
+            keep_failures=keeping.keep_failures,
+            compare_every=keeping.compare_every,
+        )
+
+
+def _asked(
+    source: str,
+    scenario: Scenario,
+    spec: ProviderSpec,
+    sources: Sources,
+    seeds: range,
+    keeping: Keeping,
+    *,
+    folder: RunFolder,
+    place: Place,
+    are_several: bool,
+) -> _Asked:
+    return _Asked(
+        source=source,
+        scenario=scenario,
+        seeds=seeds,
+        identity=identity_of(scenario, spec, sources, seeds, keeping),
+        part=folder.part(scenario.name) if are_several else folder,
+        place=place.below(scenario.name) if are_several else place,
+    )
+
+
+class _Telling:
+    """Tells the user how far it is, what was found, and what was lost. losses: told so far."""
+
+    def __init__(self, console: Console, *, seeds: int) -> None:
+        self._console = console
+        self._progress = seed_progress(console, seeds=seeds)
+        self._found = 0
+        self.losses: list[str] = []
+
+    def progress(self, result: Collected) -> None:
+        self._progress(result)
+
+    def found(self, result: Collected, finding: Finding) -> None:
+        self._found += 1
+        if self._found > FOUND_TOLD_MAX:
+            return
+        kinds = ", ".join(finding.fault_kinds) or "no fault"
+        what = printable(str(finding.witness.get("text") or finding.kind))
+        self._console.step(f"found: {finding.clause} in seed {finding.run:,} of {result.scenario} ({kinds}): {what}")
+        if self._found == FOUND_TOLD_MAX:
+            self._console.step("found: further failures are counted, and told at the end")
+
+    def lost(self, text: str) -> None:
+        self.losses.append(text)
+        self._console.step(printable(text, limit=1000))
+
+
+class _Accounts:
+    """The account of each campaign of one command, or the error that ended it."""
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        about: Mapping[str, object],
+        allowed: Sequence[int],
+        budget: ShrinkBudget,
+        spec: ProviderSpec,
+    ) -> None:
+        self._console = console
+        self._about = about
+        self._allowed = allowed
+        self._budget = budget
+        self._spec = spec
+        self._groups = FailureGroups()
+        self._results: list[Results] = []
+        self._errors: dict[str, LockrefError] = {}
+
+    def take(self, asked: _Asked, result: Collected, *, lost: Sequence[str]) -> None:
+        """Say and keep what came of a campaign. lost: what was lost on the way and ran again."""
+        if result.error is not None:
+            self._errors[result.scenario] = result.error
+            return
+        store = FailureStore(
+            asked.scenario,
+            self._spec,
+            source=asked.source,
+            is_in_a_hurry=result.is_interrupted or interrupts.was_heard(),
+            budget=self._budget,
+            groups=self._groups,
+            on_progress=self._console.progress,
+        )
+        here = [text for text in lost if text.partition(": ")[0].endswith(f" of {result.scenario}")]
+        results = write_account(
+            result,
+            asked.part,
+            about=self._about,
+            allowed=self._allowed,
+            failures=store,
+            notices=[*_figures(result, asked.place), *here],
+        )
+        repeats = self._groups.repeats(results.failures, blocks_max=BLOCKS_MAX)
+        say_results(self._console, results, repeats=repeats)
+        self._results.append(results)
+
+    def conclude(self, folder: RunFolder) -> int:
+        """End the command; its exit code."""
+        for line in self._groups.lines():
+            self._console.say(line)
+        return conclude(
+            self._console,
+            folder,
+            self._results,
+            allowed=self._allowed,
+            failed=next(iter(self._errors.values()), None),
+            errors={name: str(error) for name, error in self._errors.items()},
+        )
+
+
+def _figures(result: Collected, place: Place) -> list[str]:
+    ran = result.summary.runs - result.resumed
+    spent_ns = result.processor_ns
+    rate = f", {ran * NS_PER_S / spent_ns:,.0f} seeds for each second of a processor" if spent_ns else ""
+    return [
+        f"{counted(result.done, 'chunk')} of {result.chunks:,} in {place}{rate}; "
+        f"{result.kept:,} histories kept, {result.failures_kept:,} of them failures"
+    ]
+
+
+def _upload(place: Place, asked: Sequence[_Asked], folder: RunFolder) -> None:
+    """Put the account beside the chunks where these are in an object store."""
+    if not isinstance(place, ObjectPlace):
+        return
+    for part, target in [(folder.path, place), *((each.part.path, each.place) for each in asked)]:
+        for name in _UPLOADED:
+            if (part / name).exists():
+                target.write(name, (part / name).read_bytes())

@@ -1,0 +1,12 @@
+"""Campaigns over very many seeds, kept chunk by chunk in a folder or an object store, on any executor.
+
+Where to look:
+
+- orders           what is asked, and how it is cut into chunks
+- chunks           what an executor does with a chunk: simulate, judge, keep histories, commit
+- account          what the judge said of a chunk, as the file that commits it
+- identity         what a campaign is made of: whether its finished chunks may be taken over
+- places           where all that is written: a folder of this machine, or an object store
+- sheltered        a process of its own around a lock that may end it, hang in it, or eat its memory
+- collection       the chunks of all campaigns joined in the order of their seeds
+"""

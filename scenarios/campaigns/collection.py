@@ -1,0 +1,293 @@
+"""The chunks of campaigns, joined in the order of their seeds, whatever executor runs them and in whatever order.
+
+Only counts, the first distinct failures and one running hash stay in this process. So its memory does not grow with the
+seeds. A chunk that is committed already is read, not run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from lockref.errors import BackendUnavailable, ConfigError, LockrefError
+from lockref.history import RUNS_SCHEMA, SCHEMA
+from lockref.words import counted
+from reports.checks.summary import Finding, Summary
+from reports.history_files import CHUNKS, EVENTS, RUNS
+from scenarios.campaign import sure_faults
+from scenarios.campaigns.account import ChunkAccount, NotAnAccount, read_account
+from scenarios.campaigns.chunks import ChunkAnswer, account_name, drop_kept, run_sheltered
+from scenarios.campaigns.identity import Identity, read_identity, write_identity
+from scenarios.campaigns.orders import ChunkOrder, Order
+from scenarios.executor import Executor
+from scenarios.worlds.judged_result import JudgedResult
+
+DISTINCT_MAX: Final = 100
+"""Distinct failures of a campaign that are told apart; further ones are counted by clause."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Collected(JudgedResult):
+    """The result of one campaign.
+
+    seeds: asked for. resumed: seeds that had been committed before. chunks, done: chunks in all, and joined so far.
+    further: clause to runs that broke it in a way that is not among the distinct failures, which were too many.
+    processor_ns: of the chunks of this command, over all executors. kept: histories that are kept.
+    """
+
+    seeds: int
+    chunks: int
+    done: int = 0
+    resumed: int = 0
+    compared: int = 0
+    kept: int = 0
+    failures_kept: int = 0
+    processor_ns: int = 0
+    further: Counter[str] = field(default_factory=Counter)
+    written_faults: tuple[str, ...] = ()
+    effects: Counter[str] = field(default_factory=Counter)
+    _trace: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+
+    @property
+    def title(self) -> str:
+        return f"{self.scenario} under {self.provider}"
+
+    @property
+    def digest(self) -> str:
+        """One hash over all traces in the order of seeds: that of `lockref sim` over the same seeds."""
+        return self._trace.hexdigest()
+
+    @property
+    def history(self) -> tuple[pa.Table, pa.Table]:
+        """Nothing: the kept histories stand where the executors wrote them."""
+        return SCHEMA.empty_table(), RUNS_SCHEMA.empty_table()
+
+    @property
+    def is_history_written(self) -> bool:
+        return True
+
+    @property
+    def notices(self) -> list[str]:
+        """The notices about the way in which the seeds were run."""
+        found = list(self.notes)
+        if self.summary.runs < self.seeds and not self.is_interrupted and self.error is None:
+            found.append(f"cut short: the time was over after {self.summary.runs:,} of {counted(self.seeds, 'seed')}")
+        if self.compared:
+            found.append(f"determinism: {counted(self.compared, 'seed')} run twice, event for event the same")
+        if self.resumed:
+            found.append(f"resumed: {counted(self.resumed, 'seed')} had been run and judged before")
+        if self.further:
+            told = ", ".join(f"{clause} in {counted(runs, 'run')}" for clause, runs in sorted(self.further.items()))
+            found.append(
+                f"only the first {DISTINCT_MAX} distinct failures are told apart; of further ones there is {told}"
+            )
+        if self.summary.runs and (idle := [fault for fault in self.written_faults if not self.effects[fault]]):
+            runs = counted(self.summary.runs, "run")
+            found.append(f"{counted(len(idle), 'fault')} of the scenario changed nothing in {runs}: {', '.join(idle)}")
+        return found
+
+    def absorb(self, account: ChunkAccount, *, was_there: bool) -> list[Finding]:
+        """Add the next chunk in the order of the seeds; the failures in it that are new."""
+        part = account.summary(self.summary.not_demanded)
+        known = {finding.key for finding in self.summary.findings}
+        new: list[Finding] = []
+        told: list[Finding] = []
+        for finding in part.findings:
+            if finding.key in known:
+                told.append(finding)
+            elif len(known) + len(new) < DISTINCT_MAX:
+                told.append(finding)
+                new.append(finding)
+            else:
+                self.further[finding.clause] += 1 + finding.similar
+        part.findings = told
+        self.summary.add(part)
+        for digest in account.trace_digests:
+            self._trace.update(digest.encode())
+        self.effects.update(account.effects)
+        self.compared += account.compared
+        self.kept += len(account.kept)
+        self.failures_kept += len(account.failures_kept)
+        self.done += 1
+        if was_there:
+            self.resumed += account.runs
+        else:
+            self.processor_ns += account.processor_ns
+        return new
+
+
+OnFound = Callable[[Collected, Finding], None]
+OnProgress = Callable[[Collected], None]
+
+
+def begin(order: Order, identity: Identity, *, is_resumed: bool) -> None:
+    """Make a place ready for a campaign: what stands there is taken over, or removed.
+
+    Raises ConfigError where the chunks of another campaign stand there, or of this one and nobody asked to go on.
+    """
+    known = read_identity(order.place)
+    if known is None:
+        if order.place.names(CHUNKS):
+            raise ConfigError(f"{order.place} holds chunks and no campaign.json: choose another --out")
+    elif changed := identity.differences(known):
+        raise ConfigError(
+            f"{order.place}: another campaign stands there; it differs in {', '.join(changed)}. Its chunks say nothing "
+            "about what would run now: choose another --out, or remove that folder"
+        )
+    elif known.digest != identity.digest:
+        raise ConfigError(f"{order.place}: another campaign stands there: choose another --out")
+    elif not is_resumed:
+        raise ConfigError(
+            f"{order.place}: this very campaign has begun there: add --resume to go on, or choose another --out"
+        )
+    if known is None:
+        for table in (EVENTS, RUNS):
+            order.place.remove(f"{table}.parquet")
+    write_identity(order.place, identity)
+
+
+def collect(
+    orders: Sequence[Order],
+    executor: Executor,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
+    on_progress: OnProgress = lambda _result: None,
+    on_found: OnFound = lambda _result, _finding: None,
+) -> Generator[Collected, None, None]:
+    """Run what is left of each campaign; the results in the order of the campaigns, each as soon as it is complete.
+
+    is_over: asked after each chunk; True ends all. on_found: called with each new distinct failure, the lowest seed of
+    it. An error ends the campaign that it meets, and the others go on; an error of the executor ends all.
+    KeyboardInterrupt ends all: the campaign that it met has `is_interrupted`, and is the last one.
+    """
+    running = [_Running(order) for order in orders]
+    failed: LockrefError | None = None
+    with closing(executor.map(run_sheltered, _left(running))) as answers:
+        for each in running:
+            try:
+                if failed is None:
+                    yield from _joined(each, answers, is_over, on_progress, on_found)
+                else:
+                    each.total.error = failed
+                    yield each.total
+            except KeyboardInterrupt:
+                each.total.is_interrupted = True
+                yield each.total
+                return
+            except LockrefError as error:
+                failed = each.total.error = error
+                yield each.total
+
+
+class _Running:
+    """One campaign on its way. is_over: no further chunk of it is begun."""
+
+    __slots__ = ("committed", "is_over", "order", "total")
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.is_over = False
+        self.committed = _committed(order)
+        spec, scenario = order.spec, order.scenario
+        self.total = Collected(
+            scenario=scenario.name,
+            provider=spec.name,
+            seeds=len(order.seeds),
+            chunks=order.chunks,
+            written_faults=sure_faults(scenario),
+            summary=Summary(not_demanded=order.not_demanded),
+        )
+        demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
+        self.total.summary.demand((scenario.name, spec.name), demands)
+
+    @property
+    def failures_left(self) -> int:
+        return max(0, self.order.keep_failures - self.total.failures_kept)
+
+
+def _committed(order: Order) -> frozenset[int]:
+    """The chunks that stand in the place, whole. One that cannot be used runs again."""
+    there = set(order.place.names(CHUNKS))
+    return frozenset(number for number in range(order.chunks) if f"chunk-{number:06d}.json" in there)
+
+
+def _left(running: Sequence[_Running]) -> Iterator[ChunkOrder]:
+    for each in running:
+        for number in range(each.order.chunks):
+            if each.is_over:
+                break
+            if number not in each.committed:
+                yield each.order.chunk(number, failures_left=each.failures_left)
+
+
+def _joined(
+    current: _Running,
+    answers: Iterator[ChunkAnswer],
+    is_over: Callable[[], bool],
+    on_progress: OnProgress,
+    on_found: OnFound,
+) -> Iterator[Collected]:
+    order, total = current.order, current.total
+    for number in range(order.chunks):
+        account = _read(order, number) if number in current.committed else None
+        was_there = account is not None
+        if account is None:
+            # One that is torn, as a power failure leaves it, runs here: its turn on the executor has passed.
+            is_torn = number in current.committed
+            answer = (
+                run_sheltered(order.chunk(number, failures_left=current.failures_left))
+                if is_torn
+                else _next(answers, order, number)
+            )
+            if answer.error is not None:
+                total.error = answer.error
+                break
+            account = answer.account
+            assert account is not None, "an answer holds an account or an error"
+            if number == 0:
+                _expect_shared(order)
+        left = current.failures_left
+        new = total.absorb(account, was_there=was_there)
+        if surplus := frozenset(account.failures_kept[left:]) - frozenset(order.chunk(number, failures_left=0).sample):
+            drop_kept(order.place, number, surplus)
+            total.kept -= len(surplus)
+            total.failures_kept -= len(surplus)
+        for finding in new:
+            on_found(total, finding)
+        on_progress(total)
+        if is_over():
+            break
+    current.is_over = True
+    yield total
+
+
+def _next(answers: Iterator[ChunkAnswer], order: Order, number: int) -> ChunkAnswer:
+    """The answer of this chunk. Those before it belong to a campaign that ended early, while they were under way."""
+    for answer in answers:
+        if (answer.campaign, answer.chunk) == (order.identity, number):
+            return answer
+    raise BackendUnavailable(f"the executor ended before {order.chunk(number, failures_left=0)}")
+
+
+def _read(order: Order, number: int) -> ChunkAccount | None:
+    """The account of a committed chunk; None where it cannot be used."""
+    content = order.place.read(account_name(number))
+    try:
+        return None if content is None else read_account(content, campaign=order.identity, chunk=number)
+    except NotAnAccount:
+        return None
+
+
+def _expect_shared(order: Order) -> None:
+    """Raise ConfigError where executors write to disks of their own: their chunks would be lost to everybody else."""
+    if order.place.read(account_name(0)) is None:
+        raise ConfigError(
+            f"{order.place}: what the executors wrote is not there: they are on other machines. Give --out a "
+            "place that all of them share, such as s3a://bucket/prefix or a network folder"
+        )

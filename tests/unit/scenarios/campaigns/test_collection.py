@@ -1,0 +1,210 @@
+"""Campaigns by the chunk: one answer, however often they were stopped and whatever stood in the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lockref.errors import BackendUnavailable, ConfigError
+from lockref.lab.loading import load_provider
+from reports.history_files import load_history
+from scenarios.campaign import CampaignResult, run_campaign
+from scenarios.campaigns import collection
+from scenarios.campaigns.chunks import ChunkAnswer, account_name, run_chunk
+from scenarios.campaigns.collection import Collected, begin, collect
+from scenarios.campaigns.identity import Identity, Keeping, identity_of
+from scenarios.campaigns.orders import ChunkOrder, Order, seeds_of_a_chunk
+from scenarios.campaigns.places import FolderPlace, place_of
+from scenarios.checkpoint import Sources
+from scenarios.definition.load import load_scenario
+from scenarios.executor import InProcess, Restarted
+
+SEEDS = range(1, 61)
+KEEPING = Keeping(keep=3, keep_failures=4, compare_every=0)
+SPEC = load_provider("hudi")
+SCENARIO = load_scenario("e08")
+
+
+def ordered(folder: Path) -> tuple[Order, Identity]:
+    identity = identity_of(SCENARIO, SPEC, Sources(provider="p", code="c"), SEEDS, KEEPING)
+    order = Order(
+        scenario=SCENARIO.owed_by(len(SEEDS)),
+        spec=SPEC,
+        seeds=SEEDS,
+        place=FolderPlace(folder),
+        identity=identity.digest,
+        keep=KEEPING.keep,
+        keep_failures=KEEPING.keep_failures,
+    )
+    return order, identity
+
+
+@pytest.fixture(autouse=True)
+def _without_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a shelter does is the question of test_sheltered.py."""
+    monkeypatch.setattr(collection, "run_sheltered", run_chunk)
+
+
+@pytest.fixture(scope="module")
+def simulated() -> CampaignResult:
+    return run_campaign(SCENARIO, SPEC, SEEDS, keep_runs=0)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign of two chunks that was stopped after the first one."""
+    folder = tmp_path_factory.mktemp("begun")
+    order, identity = ordered(folder)
+    begin(order, identity, is_resumed=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collection, "run_sheltered", run_chunk)
+        (total,) = collect([order], InProcess(), is_over=lambda: True)
+    assert (total.done, total.summary.runs) == (1, 50)
+    return folder
+
+
+def finished(folder: Path) -> Collected:
+    order, identity = ordered(folder)
+    begin(order, identity, is_resumed=True)
+    (total,) = collect([order], InProcess())
+    assert total.error is None
+    return total
+
+
+def copied(begun: Path, folder: Path) -> Path:
+    for path in begun.rglob("*"):
+        if path.is_file():
+            target = folder / path.relative_to(begun)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    return folder
+
+
+def test_a_resumed_campaign_says_what_sim_says(begun: Path, tmp_path: Path, simulated: CampaignResult) -> None:
+    """Digest, counts, failures and their speakers are those of one go in one process; nothing is counted twice."""
+    total = finished(copied(begun, tmp_path))
+    assert total.resumed == 50
+    assert total.digest == simulated.digest
+    assert total.summary == simulated.summary
+    assert total.effects == simulated.effects
+    assert total.notices[-1:] != []
+
+
+def test_a_torn_account_runs_again(begun: Path, tmp_path: Path, simulated: CampaignResult) -> None:
+    """A chunk is done only where its whole account stands, so a power failure costs a chunk and no verdict."""
+    folder = copied(begun, tmp_path)
+    file = folder / account_name(0)
+    file.write_bytes(file.read_bytes().replace(b'"runs":50', b'"runs":49'))
+    total = finished(folder)
+    assert (total.resumed, total.summary.runs, total.digest) == (0, 60, simulated.digest)
+
+
+def test_histories_of_failures_are_kept_up_to_the_cap_and_a_sample_evenly(begun: Path, tmp_path: Path) -> None:
+    """In the order of the seeds, whichever chunk was first; the readers of histories read the folder as it is."""
+    folder = copied(begun, tmp_path)
+    total = finished(folder)
+    events, runs, notes = load_history(folder)
+    assert sorted(runs["run"].to_pylist()) == [1, 2, 3, 4, 21, 41]
+    assert set(events["run"].to_pylist()) == set(runs["run"].to_pylist())
+    assert notes.lines == []
+    assert (total.kept, total.failures_kept) == (6, 4)
+
+
+def test_surplus_failures_are_taken_out(tmp_path: Path) -> None:
+    """A chunk that began before the cap was known to be reached keeps too much; the join takes that out."""
+    order, identity = ordered(tmp_path)
+    begin(order, identity, is_resumed=False)
+    run_chunk(order.chunk(1, failures_left=8))
+    assert len(pq.read_table(tmp_path / "runs.parquet/chunk=000001")) == 8
+    total = finished(tmp_path)
+    assert (total.kept, total.failures_kept) == (6, 4)
+    assert not (tmp_path / "runs.parquet/chunk=000001").exists()
+
+
+def test_another_campaign_is_refused_with_what_differs(begun: Path, tmp_path: Path) -> None:
+    """One verdict must not speak for two locks, scenarios, versions or ranges of seeds."""
+    folder = copied(begun, tmp_path)
+    order, identity = ordered(folder)
+    changed = {
+        "lock_hash": "the source of the lock hudi",
+        "provider": "the lock (hudi, now other)",
+        "scenario_hash": "the text of the scenario e08-paused-holder",
+        "code_hash": "lockref itself",
+        "seeds": "the seeds (1..60, now 2..60)",
+        "keep": "--keep (3, now 9)",
+    }
+    values = {"provider": "other", "seeds": (2, 61), "keep": 9}
+    for name, told in changed.items():
+        other = identity.model_copy(update={name: values.get(name, "other")})
+        with pytest.raises(ConfigError) as refused:
+            begin(order, other, is_resumed=True)
+        assert told in str(refused.value)
+    with pytest.raises(ConfigError, match="add --resume"):
+        begin(order, identity, is_resumed=False)
+    (folder / "campaign.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"campaign.json: no campaign of this version"):
+        begin(order, identity, is_resumed=True)
+
+
+def test_executors_with_disks_of_their_own_are_told(tmp_path: Path) -> None:
+    """What they write would be lost to everybody else."""
+    order, identity = ordered(tmp_path / "here")
+    begin(order, identity, is_resumed=False)
+
+    class Elsewhere:
+        def map(self, work: object, pieces: Iterable[ChunkOrder]) -> Generator[ChunkAnswer, None, None]:
+            for piece in pieces:
+                yield run_chunk(replace(piece, place=FolderPlace(tmp_path / "there")))
+
+    (total,) = collect([order], Elsewhere())  # type: ignore[arg-type]
+    assert isinstance(total.error, ConfigError)
+    assert "s3a://" in str(total.error)
+
+
+def test_chunks_grow_with_the_seeds_and_end_at_a_thousand() -> None:
+    """Few seeds are spread over the cores; many make no more files than need be."""
+    assert [seeds_of_a_chunk(count) for count in (1, 600, 5_000, 20_000, 1_000_000, 10_000_000)] == [
+        50, 50, 50, 200, 1_000, 1_000
+    ]  # fmt: skip
+
+
+def test_a_pool_that_something_kills_begins_anew() -> None:
+    """Answers stay in order, no piece is answered twice, and the third death in a row is an error."""
+    lost: list[str] = []
+
+    class Dying:
+        def __init__(self, deaths: int) -> None:
+            self.deaths = deaths
+
+        def map(self, work: Callable[[int], int], pieces: Iterable[int]) -> Generator[int, None, None]:
+            for number, piece in enumerate(list(pieces)):
+                if number == 2 and self.deaths:
+                    self.deaths -= 1
+                    raise BackendUnavailable("a process was killed; who did that?")
+                yield work(piece)
+
+    assert list(Restarted(Dying(2), lost.append).map(lambda piece: piece * 10, range(6))) == [0, 10, 20, 30, 40, 50]
+    assert lost == [
+        "a process was killed: what was under way runs again, from 2 to 5",
+        "a process was killed: what was under way runs again, from 4 to 5",
+    ]
+
+    class Dead:
+        def map(self, work: Callable[[int], int], pieces: Iterable[int]) -> Generator[int, None, None]:
+            next(iter(pieces))
+            raise BackendUnavailable("a process was killed")
+            yield
+
+    with pytest.raises(BackendUnavailable):
+        list(Restarted(Dead(), lost.append).map(lambda piece: piece, range(6)))
+
+
+@pytest.mark.parametrize("wrong", ["s3a://bucket", "ftp://host/x", "s3a:///key"])
+def test_a_place_that_is_none_is_refused(wrong: str) -> None:
+    """Before anything runs."""
+    with pytest.raises(ConfigError, match=r"--out"):
+        place_of(wrong)

@@ -1,0 +1,98 @@
+"""A process of its own around a lock: what the lock does to it is told, and the next piece runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lockref.errors import BackendUnavailable, ConfigError, LockTimeout
+from scenarios.campaigns import sheltered
+from scenarios.campaigns.sheltered import Shelter
+from scenarios.worlds.processes import beat
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@pytest.fixture
+def shelter() -> Iterator[Shelter]:
+    made = Shelter()
+    yield made
+    made.close()
+
+
+def pid_of(_piece: object) -> int:
+    return os.getpid()
+
+
+def end_itself(piece: str) -> None:
+    with beat.under_way("provider 'x', seed 7"):
+        os.write(2, b"my last words")
+        sheltered.end_process(9)
+
+
+def kill_itself(_piece: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_itself_once(file: Path) -> str:
+    if file.exists():
+        return "done"
+    file.touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+
+def fill_memory(_piece: object) -> None:
+    with beat.under_way("provider 'x', seed 8"):
+        kept = [bytearray(64 << 20) for _ in range(100)]
+        assert kept
+
+
+def fail(_piece: object) -> None:
+    raise LockTimeout("too late")
+
+
+def test_pieces_share_one_child(shelter: Shelter) -> None:
+    """A new process for each would begin with cold caches."""
+    first, second = (shelter.call(pid_of, number) for number in (1, 2))
+    assert first == second != os.getpid()
+
+
+def test_a_lock_that_ends_its_process_is_told_with_its_run(shelter: Shelter) -> None:
+    """With how it ended and what it said; it is not run again, and the next piece has a new process."""
+    before = shelter.call(pid_of, 1)
+    with pytest.raises(BackendUnavailable) as told:
+        shelter.call(end_itself, "seeds 1 to 50")
+    assert str(told.value) == (
+        "seeds 1 to 50: provider 'x', seed 7: its process ended with exit code 9; it said: my last words; did the lock "
+        "under test end it?"
+    )
+    assert shelter.call(pid_of, 1) != before
+
+
+def test_what_something_outside_has_killed_runs_once_more(shelter: Shelter, tmp_path: Path) -> None:
+    """The machine may have been short of memory; a second kill is an error of the environment."""
+    assert shelter.call(kill_itself_once, tmp_path / "once") == "done"
+    with pytest.raises(BackendUnavailable, match="killed by SIGKILL, twice"):
+        shelter.call(kill_itself, "seeds 1 to 50")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_a_lock_that_eats_memory_is_told_with_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets MemoryError at its limit, and the machine stays whole."""
+    monkeypatch.setattr(sheltered, "MEMORY_MAX", 1 << 30)
+    shelter = Shelter()
+    with pytest.raises(ConfigError, match=r"seed 8: more than 1 GiB of memory"):
+        shelter.call(fill_memory, "seeds 1 to 50")
+    shelter.close()
+
+
+def test_an_error_of_the_work_is_raised_here(shelter: Shelter) -> None:
+    """As from a call."""
+    with pytest.raises(LockTimeout, match="too late"):
+        shelter.call(fail, 1)
