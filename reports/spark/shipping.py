@@ -43,7 +43,7 @@ def _add(packed: zipfile.ZipFile, name: str, path: Path) -> None:
 
 
 def shipped_name(name: str) -> str:
-    """Where an executor finds a shipped file, relative to where it stands."""
+    """The path at which an executor finds a shipped file, relative to where it stands."""
     return f"{FOLDER}/{FILES}/{name}"
 
 

@@ -1,4 +1,4 @@
-"""What the judge said of a chunk: small, and the file by which the chunk is committed.
+"""The account of a chunk: small, and the file by which the chunk is committed.
 
 The file stands for the chunk: where it is, the chunk is done; where it is not, the chunk runs again, with the same
 result. It is JSON, and ends with a seal over the rest, which shows a file that was torn or changed.

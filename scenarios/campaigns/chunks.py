@@ -1,4 +1,4 @@
-"""What an executor does with a chunk: simulate it, judge it, keep histories where they are, and commit it.
+"""The work of an executor on a chunk: simulate it, judge it, keep histories where they are, and commit it.
 
 The account of the chunk is written last, in one step. Whoever dies before leaves at most histories, which the next
 one writes again under the same names, with the same bytes. So nothing is lost, and nothing is counted twice.

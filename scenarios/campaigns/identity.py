@@ -55,7 +55,7 @@ class Identity(BaseModel):
         return hashlib.blake2b(decisive.encode(), digest_size=16).hexdigest()
 
     def differences(self, earlier: Identity) -> list[str]:
-        """What is not as it was in an earlier campaign, in words; the earlier value first."""
+        """The differences from an earlier campaign, in words; the earlier value first."""
         found = []
         if self.scenario != earlier.scenario:
             found.append(f"the scenario ({earlier.scenario}, now {self.scenario})")
@@ -81,7 +81,7 @@ class Identity(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """What a campaign keeps and repeats: see `Order`."""
+    """The histories that a campaign keeps, and the seeds that it repeats: see `Order`."""
 
     keep: int
     keep_failures: int

@@ -99,6 +99,6 @@ class ChunkOrder:
 
 
 def seeds_of_a_chunk(seeds: int) -> int:
-    """How many seeds a chunk of a campaign over so many has: a multiple of what the judge takes in one call."""
+    """The seeds of a chunk, in a campaign over so many: a multiple of what the judge takes in one call."""
     batches = -(-seeds // (CHUNKS_WANTED * CHUNK))
     return CHUNK * max(1, min(BATCHES_MAX, batches))

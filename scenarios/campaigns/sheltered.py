@@ -43,7 +43,7 @@ _TEXT_MAX: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """What the work raised, in the child."""
+    """An error that the work raised, in the child."""
 
     error: BaseException
     text: str

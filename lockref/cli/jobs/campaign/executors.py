@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from scenarios.executor import Executor
 
 LOCAL_TRIES: Final = 4
-"""Of a piece on Spark, as on a cluster: `local[N]` gives up after the first."""
+"""Tries of a piece on Spark, as on a cluster: `local[N]` gives up after the first."""
 
 FILES_MAX: Final = 2_000
 SHIPPED_BYTES_MAX: Final = 50_000_000
 _LOCAL: Final = re.compile(r"local(?:\[(?P<cores>\*|[0-9]+)(?:,[0-9]+)?\])?")
 _STORE_SETTINGS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
-"""What executors must know of an object store. Credentials are theirs, and are never sent."""
+"""Variables that executors need for an object store. Credentials are theirs, and are never sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,7 +205,7 @@ class _Asked:
     place: Place
 
     def order(self, spec: ProviderSpec, keeping: Keeping) -> Order:
-        """What the executors run. spec: the lock as they load it."""
+        """The order for the executors. spec: the lock as they load it."""
         return Order(
             scenario=self.scenario.owed_by(len(self.seeds)),
             spec=spec,
