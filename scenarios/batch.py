@@ -8,8 +8,9 @@ and its lowest failing seed do not depend on the number of processes.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -69,14 +70,25 @@ def run_seeds(
     """
     plan = draw_plan(scenario, draw_scenario(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
     shared = Shared(scenario, spec, plan=plan)
+    return run_in_turn(
+        [partial(run_simulated, scenario, spec, seed, shared=shared, substrate=substrate) for seed in seeds],
+        watched=watched,
+    )
+
+
+def run_in_turn(runs: Sequence[Callable[[], RunOutcome]], *, watched: int = 0) -> list[RunOutcome]:
+    """Make runs in this process, one after the other, where the lock cannot reach the real world.
+
+    watched: as of `run_seeds`. Errors: as there; KeyboardInterrupt between two runs, if one was heard.
+    """
     # Collected between runs only: a lock may leave cycles, and a finaliser
     # in the middle of a run would be one more thing that no seed decides. Often
     # enough that the next worlds get memory which the processor still has at
     # hand. What was made meanwhile is all in the youngest generation; looking
     # through the older ones would cost a fifth of the whole.
-    parts = [(seeds[:watched], True)] if watched else []
+    parts = [(runs[:watched], True)] if watched else []
     parts += [
-        (seeds[start : start + RUNS_PER_COLLECTION], False) for start in range(watched, len(seeds), RUNS_PER_COLLECTION)
+        (runs[start : start + RUNS_PER_COLLECTION], False) for start in range(watched, len(runs), RUNS_PER_COLLECTION)
     ]
     was_enabled = gc.isenabled()
     gc.disable()
@@ -86,7 +98,7 @@ def run_seeds(
             # A lock that catches everything catches a Ctrl-C, too.
             interrupts.raise_if_heard()
             with ticking(), real_world_forbidden(is_strict=is_strict):
-                outcomes += [run_simulated(scenario, spec, seed, shared=shared, substrate=substrate) for seed in part]
+                outcomes += [run() for run in part]
             gc.collect(0)
         return outcomes
     finally:

@@ -7,6 +7,7 @@ COMMANDS = {
     "doctor": ("doctor", "Tell what is installed and what each absence disables."),
     "sim": ("sim", "Run a scenario over many seeds in virtual time and judge it."),
     "campaign": ("campaign", "Run scenarios over very many seeds, on processes or on a Spark cluster."),
+    "fuzz": ("fuzz", "Change the plans and workloads that showed something new, until a lock breaks."),
     "gate": ("gate", "Put a lock through the whole catalogue: what it can do, and the causes of what broke."),
     "envelope": (
         "envelope",

@@ -222,6 +222,7 @@ COMMAND_LINES = (
     ("sim e08 --provider hudi --seeds 1..20 --jobs 2", {1}),
     ("sim z09-frozen-holder --provider helix --seeds 1..2 --json", {0, 3}),
     ("campaign e08 --provider hudi --seeds 1..60 --jobs 2 --out campaign", {1}),
+    ("fuzz --provider hardened --runs 40 --json", {0, 3}),
     ("gate --provider hardened --seeds 1..2 --json", {0, 3}),
     ("envelope --axis pause=8s..12s/4s --axis offset=0s..1s/1s --seeds 1..2 --jobs 1 --out envelope", {0}),
     ("replay .lockref/failures", {1}),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -26,8 +26,22 @@ from scenarios.runs import RunFolder, end_of, provenance
 
 if TYPE_CHECKING:
     from lockref.errors import LockrefError
-    from scenarios.failures.failure_store import FailureStore
+    from reports.checks.summary import Finding
+    from scenarios.failures.failure_store import FailureRecord
     from scenarios.worlds.judged_result import JudgedResult, Steps
+
+
+class FailureKeeper(Protocol):
+    """Stores the failures of simulated runs."""
+
+    @property
+    def is_short_of_time(self) -> bool:
+        """Was one left larger than it need be, for want of time?"""
+        ...
+
+    def store(self, finding: Finding, /) -> FailureRecord:
+        """Keep one, under an id by which it is replayed."""
+        ...
 
 
 def write_account(
@@ -36,7 +50,7 @@ def write_account(
     *,
     about: Mapping[str, object],
     allowed: Sequence[int] = (),
-    failures: FailureStore | None = None,
+    failures: FailureKeeper | None = None,
     notices: Sequence[str] = (),
 ) -> Results:
     """The account of judged runs, whatever world they ran in, written to the folder with their history.

@@ -1,0 +1,96 @@
+"""`lockref sim --explore faults`: a fault at each place where it may strike, then a second one after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lockref.cli.jobs.search.ending import account_of_search, end_search, tell_new
+from lockref.cli.jobs.shown.console import printable
+from lockref.cli.jobs.shown.results import begin_run
+from lockref.errors import ConfigError
+from lockref.lab.loading import load_provider
+from lockref.runtime import NS_PER_S
+from scenarios import interrupts
+from scenarios.definition.load import load_scenario
+from scenarios.definition.mixture import inapplicable
+from scenarios.executor import cores
+from scenarios.failures.groups import FailureGroups
+from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.runs import provenance
+from scenarios.search.placing import FAULTS_MAX, search_placements
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.shown.console import Console
+    from reports.checks.summary import Finding
+    from reports.formats.results import Results
+    from scenarios.search.result import SearchResult
+
+SEEDS = range(1, 2)
+"""One seed: where a fault strikes decides more than what the seed draws."""
+
+
+def place_faults(
+    console: Console,
+    scenarios: Sequence[str],
+    *,
+    provider: str,
+    faults_max: int | None,
+    seeds: range | None,
+    processes: int | None,
+    max_time_ns: int | None,
+    demands: tuple[str, ...],
+    shrink_for: int,
+    allowed: Sequence[int],
+) -> int:
+    """Search each scenario, store and tell what broke. Returns the exit code.
+
+    scenarios: files, or names of the catalogue. faults_max: faults in one plan; None for two, where one alone has not
+    broken anything. seeds: default the scenario's pinned one, else 1. The others: as of `simulate`.
+    Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when what was tried
+    is stored.
+    """
+    if not scenarios:
+        raise ConfigError("name a scenario: faults are placed among the requests of one world at a time")
+    spec = load_provider(provider)
+    spec.require_virtual_time()
+    loaded = [load_scenario(name).demanding(demands) for name in scenarios]
+    for name, scenario in zip(scenarios, loaded, strict=True):
+        if misfit := inapplicable(scenario, spec):
+            raise ConfigError(f"{name}: does not apply to {spec.name}: {misfit}")
+    explored = f"faults:{faults_max}" if faults_max else "faults"
+    about = provenance({"scenarios": list(scenarios), "provider": provider, "explore": explored})
+    is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
+    budget, groups = ShrinkBudget(shrink_for), FailureGroups()
+    results: list[Results] = []
+    searches: list[SearchResult] = []
+
+    def tell(result: SearchResult, new: Sequence[Finding]) -> None:
+        tell_new(console, result, new)
+        console.progress(
+            f"{printable(result.scenario)}: {result.summary.runs:,} placements run, {len(result.traces):,} traces"
+        )
+
+    with begin_run("sim", about) as folder:
+        for scenario in loaded:
+            part = folder if len(loaded) == 1 else folder.part(scenario.name)
+            result = search_placements(
+                scenario,
+                spec,
+                scenario.seeds(seeds, SEEDS),
+                faults_max=faults_max or FAULTS_MAX,
+                goes_on=faults_max is not None,
+                processes=processes or cores(),
+                is_over=is_over,
+                on_progress=tell,
+            )
+            searches.append(result)
+            if result.error is None or result.summary.runs:
+                results.append(
+                    account_of_search(
+                        console, result, spec, part, about=about, allowed=allowed, budget=budget, groups=groups
+                    )
+                )
+            if result.is_interrupted or interrupts.was_heard():
+                break
+        return end_search(console, folder, results, searches, allowed=allowed)

@@ -1,0 +1,407 @@
+"""One fault at each place where it may strike, then a second one after it.
+
+The requests of a run without further faults are learned by making that run. Each form of fault (`forms`) at each of
+them is one plan. What a first fault changes is learned from its own run, and the second fault is placed among the
+requests that the client and its rivals make then: so a fault can strike what is sent only because of another fault.
+
+Plans of one trace are one class. A first fault that changed nothing, or what another one changed, gets no second one;
+and of the forms of one kind that did the same to a request, only the first one is placed there as a second fault. That
+is exact for what has happened, and an assumption for what would have: of two faults with one trace, such as a pause
+while nobody wanted to run and none, another fault could tell one from the other.
+
+Pairs are many more than singles. They are made in an order that covers first each pair of kinds and operations, then
+each pair with its cuts and lengths, then all the rest. Rejected: a library of covering arrays (allpairspy). It makes a
+smallest set of rows from a product of values, and what is at hand is no product: which requests there are depends on
+the first fault. And the rest is to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from lockref.lab.loading import ProviderSpec
+from lockref.words import counted
+from reports.checks.summary import Finding
+from scenarios.definition.draw import DrawnScenario, Draws, draw_scenario
+from scenarios.definition.fault_plan import written_faults
+from scenarios.definition.schema import Scenario, Work
+from scenarios.definition.units import constant
+from scenarios.executor import executor_for
+from scenarios.search.forms import FORMS, Form, Terms
+from scenarios.search.requests import Place
+from scenarios.search.result import SearchResult, begun
+from scenarios.search.trials import Piece, Trial, Tried, cut_into_pieces, run_piece
+from sim.faults.fault import Fault
+from sim.faults.plan import FaultPlan
+
+FAULTS_MAX: Final = 2
+"""Two clock jumps stay within the envelope, three do not; and pairs are what time suffices for."""
+
+TRIALS_PER_PROCESS_MIN: Final = 400
+"""Below this a second process costs more than it saves: it starts an interpreter."""
+
+_ORDER: Final = {form.name: place for place, form in enumerate(FORMS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A form of fault at a place."""
+
+    form: Form
+    place: Place
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.form.name}: {self.place.name}"
+
+
+class Placements:
+    """The plans for one scenario and seed: which they are, and in which order.
+
+    The scenario's own faults stay, but for what a swarm draws.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self._scenario = scenario if scenario.swarm is None else scenario.model_copy(update={"swarm": None})
+        self._seed = seed
+        self._drawn: DrawnScenario = draw_scenario(self._scenario, seed)
+        self._written: list[Fault] = written_faults(self._scenario, Draws(seed))
+        self._variants: dict[tuple[str, int], Scenario] = {}
+        self._terms: Terms | None = None
+        self._last_cycle: dict[str, int] = {}
+        # By request, kind of fault and trace: the form that speaks for those with that trace.
+        self._speakers: dict[tuple[tuple[str, str, int], str, str], str] = {}
+        self._spared: set[tuple[tuple[str, str, int], str]] = set()
+
+    @property
+    def written_ids(self) -> frozenset[str]:
+        """The ids of the faults that the scenario has itself."""
+        return frozenset(fault.id for fault in self._written)
+
+    def base(self, number: int) -> Trial:
+        """The run without further faults."""
+        return self._trial(number, ())
+
+    def learn(self, base: Tried) -> None:
+        """Take the terms of the faults from that run."""
+        self._terms = Terms.of(self._scenario, self._drawn, base.request_timeout_ns)
+        for place in base.places:
+            self._last_cycle[place.client] = max(place.cycle, self._last_cycle.get(place.client, 0))
+
+    def learn_alike(self, placement: Placement, tried: Tried) -> None:
+        """Take from a run with one fault which forms of one kind do the same to one request: one of them is enough."""
+        request, form = placement.place.request, placement.form
+        if self._speakers.setdefault((request, form.kind, tried.trace), form.name) != form.name:
+            self._spared.add((request, form.name))
+
+    def at(self, places: Sequence[Place]) -> Iterator[Placement]:
+        """Every form at every place that it says something about."""
+        for place in places:
+            for form in self._fitting(place):
+                yield Placement(form, place)
+
+    def after(self, first: Placement, places: Sequence[Place]) -> Iterator[Placement]:
+        """Every second fault. places: the requests of the run with the first one."""
+        for place in places:
+            if place.at_ns < first.place.at_ns:
+                continue
+            is_one = place.request == first.place.request
+            for form in self._fitting(place):
+                if (place.request, form.name) in self._spared:
+                    continue
+                # Two faults of one request are a pair once. Of two of one kind only the first one would strike.
+                if is_one and (form.kind == first.form.kind or _ORDER[form.name] < _ORDER[first.form.name]):
+                    continue
+                yield Placement(form, place)
+
+    def trial(self, number: int, *placements: Placement) -> Trial:
+        """The run with these faults."""
+        return self._trial(number, placements)
+
+    def _fitting(self, place: Place) -> Iterator[Form]:
+        assert self._terms is not None, "the run without faults comes first"
+        loops = self._scenario.workload.life == "loop"
+        for form in FORMS:
+            if form.fits(place, self._terms) and (
+                not form.is_last or (loops and 0 < place.cycle < self._last_cycle.get(place.client, 0))
+            ):
+                yield form
+
+    def _trial(self, number: int, placements: Sequence[Placement]) -> Trial:
+        terms = self._terms
+        faults = [
+            each.form.fault(each.place, terms, number=order)
+            for order, each in enumerate(placements, 1)
+            if terms is not None
+        ]
+        scenario = self._scenario
+        for each in placements:
+            if each.form.is_last:
+                scenario = self._ending(each.place.client, each.place.cycle)
+        plan = FaultPlan.of(*self._written, *faults, heal_ns=self._drawn.heal_at_ns)
+        return Trial(number=number, scenario=scenario, seed=self._seed, plan=plan)
+
+    def _ending(self, client: str, cycles: int) -> Scenario:
+        """The scenario in which a client asks so often and no more. The same object for the same arguments."""
+        variant = self._variants.get((client, cycles))
+        if variant is None:
+            work = self._scenario.workload
+            own = work.clients.get(client) or Work()
+            clients = {**work.clients, client: own.model_copy(update={"cycles": constant(cycles, str(cycles))})}
+            variant = self._scenario.model_copy(update={"workload": work.model_copy(update={"clients": clients})})
+            self._variants[client, cycles] = variant
+        return variant
+
+
+def single_fault_trials(scenario: Scenario, spec: ProviderSpec, seed: int) -> list[Trial]:
+    """The run without further faults, and the runs with one fault of which no two have the same trace.
+
+    Errors: as `run_simulated`.
+    """
+    placements = Placements(scenario, seed)
+    trials, traces = [placements.base(0)], set()
+
+    def tried(trial: Trial) -> Tried:
+        answer = run_piece(Piece(spec=spec, trials=(trial,), wants_places=True))
+        if answer.error is not None:
+            raise answer.error
+        return answer.tried[0]
+
+    base = tried(trials[0])
+    traces.add(base.trace)
+    placements.learn(base)
+    for single in placements.at(base.places):
+        trial = placements.trial(len(trials), single)
+        if (trace := tried(trial).trace) not in traces:
+            traces.add(trace)
+            trials.append(trial)
+    return trials
+
+
+Told = Callable[[SearchResult, Sequence[Finding]], None]
+"""Called after each piece, with the failures that it was the first to show."""
+
+
+def search_placements(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    seeds: Sequence[int],
+    *,
+    faults_max: int = FAULTS_MAX,
+    goes_on: bool = False,
+    processes: int = 1,
+    trials_max: int | None = None,
+    not_demanded: frozenset[str] = frozenset(),
+    is_over: Callable[[], bool] = lambda: False,
+    on_progress: Told = lambda _result, _new: None,
+) -> SearchResult:
+    """Place one fault everywhere, for each seed, then a second one after each first one.
+
+    faults_max: 1 or 2. goes_on: place second faults also where one alone has broken a clause. trials_max: so many runs
+    at most. is_over: asked after each piece of work; True ends the search.
+    A Ctrl-C ends it, and what was tried stands (`is_interrupted`). Errors: a lock that raises what is no LockError ends
+    it with `error` set.
+    """
+    assert 1 <= faults_max <= FAULTS_MAX, f"{faults_max} faults in one plan"
+    result = begun(scenario.name, spec.name, how="faults placed", not_demanded=not_demanded)
+    search = _Search(result, spec, processes=processes, trials_max=trials_max, is_over=is_over, tell=on_progress)
+    try:
+        for seed in seeds:
+            search.run(Placements(scenario, seed), faults_max=faults_max, goes_on=goes_on)
+    except KeyboardInterrupt:
+        result.is_interrupted = True
+    search.conclude(faults_max)
+    return result
+
+
+class _Search:
+    """One search under way."""
+
+    def __init__(
+        self,
+        result: SearchResult,
+        spec: ProviderSpec,
+        *,
+        processes: int,
+        trials_max: int | None,
+        is_over: Callable[[], bool],
+        tell: Told,
+    ) -> None:
+        self._result = result
+        self._spec = spec
+        self._processes = processes
+        self._trials_max = trials_max
+        self._is_over = is_over
+        self._tell = tell
+        self._numbers = count()
+        self._ended = False
+        self._planned = [0, 0]
+        self._tried = [0, 0]
+        self._idle = [0, 0]
+        self._alike = [0, 0]
+        self._second_spared = 0
+
+    def run(self, placements: Placements, *, faults_max: int, goes_on: bool) -> None:
+        """Search one seed."""
+        if self._ended:
+            return
+        bases = [
+            tried
+            for chunk in self._answers(iter([placements.base(next(self._numbers))]), wants_places=True, watched=1)
+            for tried in chunk
+        ]
+        if not bases:
+            return
+        (base,) = bases
+        placements.learn(base)
+        singles = list(placements.at(base.places))
+        self._planned[0] += len(singles)
+        firsts: list[tuple[Placement, Tried]] = []
+        trials = (placements.trial(next(self._numbers), single) for single in singles)
+        seen = {base.trace}
+        place = 0
+        for chunk in self._answers(trials, wants_places=faults_max > 1, level=0, total=len(singles)):
+            for tried in chunk:
+                self._note(0, tried, seen, placements.written_ids)
+                placements.learn_alike(singles[place], tried)
+                if tried.trace not in seen and not tried.is_broken:
+                    firsts.append((singles[place], tried))
+                seen.add(tried.trace)
+                place += 1
+        if faults_max < FAULTS_MAX or self._ended:
+            return
+        if self._result.summary.findings and not goes_on:
+            self._second_spared += 1
+            return
+        total = sum(sum(1 for _ in placements.after(first, tried.places)) for first, tried in firsts)
+        self._planned[1] += total
+        pairs = (
+            placements.trial(next(self._numbers), first, second) for first, second in _in_order(placements, firsts)
+        )
+        for chunk in self._answers(pairs, level=1, total=total):
+            for tried in chunk:
+                self._note(1, tried, seen, placements.written_ids)
+                seen.add(tried.trace)
+
+    def conclude(self, faults_max: int) -> None:
+        """Write down how far the search came."""
+        result = self._result
+        result.is_cut = self._ended or result.is_interrupted
+        result.counts = {
+            "placements": self._planned[0],
+            "placements_run": self._tried[0],
+            "pairs": self._planned[1],
+            "pairs_run": self._tried[1],
+            "changed_nothing": sum(self._idle),
+            "same_trace": sum(self._alike),
+            "traces": len(result.traces),
+            "is_exhausted": not result.is_cut and not self._second_spared,
+        }
+        result.notes += self._lines(faults_max)
+
+    def _lines(self, faults_max: int) -> Iterator[str]:
+        names = ("one fault", "a second fault after it")
+        for level in range(faults_max):
+            planned, tried = self._planned[level], self._tried[level]
+            if not planned:
+                continue
+            yield (
+                f"{names[level]}: {tried:,} of {counted(planned, 'placement')} run; {self._idle[level]:,} changed "
+                f"nothing, {self._alike[level]:,} did what an earlier one did"
+            )
+        scope = f"at most {counted(faults_max, 'fault')} at every request and cut"
+        if self._second_spared:
+            yield "second faults were not placed: one alone is enough (faults:2 places them all the same)"
+        elif self._result.is_cut:
+            yield f"cut off: not every placement of {scope} was run; {len(self._result.traces):,} traces"
+        else:
+            yield f"exhausted: every placement of {scope} was run; {len(self._result.traces):,} traces"
+
+    def _note(self, level: int, tried: Tried, seen: set[str], written: frozenset[str]) -> None:
+        self._tried[level] += 1
+        if len(tried.mattered - written) <= level:
+            self._idle[level] += 1
+        elif tried.trace in seen:
+            self._alike[level] += 1
+
+    def _answers(
+        self,
+        trials: Iterator[Trial],
+        *,
+        wants_places: bool = False,
+        watched: int = 0,
+        level: int = 0,
+        total: int = 1,
+    ) -> Iterator[tuple[Tried, ...]]:
+        """Run the trials; what came of each chunk of them, in their order."""
+
+        def piece(chunk: tuple[Trial, ...]) -> Piece:
+            return Piece(
+                spec=self._spec,
+                trials=chunk,
+                not_demanded=self._result.summary.not_demanded,
+                wants_places=wants_places,
+                watched=watched,
+            )
+
+        processes = self._processes if total >= TRIALS_PER_PROCESS_MIN else 1
+        with closing(executor_for(processes, total).map(run_piece, cut_into_pieces(trials, piece))) as answers:
+            for answer in answers:
+                new = self._result.absorb(answer)
+                yield answer.tried
+                self._tell(self._result, new)
+                runs = self._result.summary.runs
+                if answer.error is not None or self._is_over() or (self._trials_max and runs >= self._trials_max):
+                    self._ended = True
+                    return
+
+
+def _in_order(
+    placements: Placements, firsts: Sequence[tuple[Placement, Tried]]
+) -> Iterator[tuple[Placement, Placement]]:
+    """Every pair once: those first that show a pair of kinds and operations for the first time, then of forms.
+
+    Of one client before those of two, because a lock's state is what a first fault changes. First faults take turns, so
+    that a search which is cut off has not spent all its time on the earliest request.
+    """
+    given: set[tuple[int, tuple[str, str, int], str]] = set()
+
+    def seconds(number: int) -> Iterator[Placement]:
+        first, tried = firsts[number]
+        found = list(placements.after(first, tried.places))
+        # Each first fault begins elsewhere among the second ones: else all begin with the same kind.
+        turn = number * len(found) // max(1, len(firsts))
+        return iter(found[turn:] + found[:turn])
+
+    for grain, are_together in ((_coarse, True), (_coarse, False), (_fine, True), (_fine, False), (None, None)):
+        seen: set[tuple[object, ...]] = set()
+        waiting = {number: seconds(number) for number in range(len(firsts))}
+        while waiting:
+            for number in list(waiting):
+                first = firsts[number][0]
+                for second in waiting[number]:
+                    if grain is not None:
+                        key = (*grain(first), *grain(second))
+                        if key in seen or (first.place.client == second.place.client) is not are_together:
+                            continue
+                        seen.add(key)
+                    name = (number, second.place.request, second.form.name)
+                    if name not in given:
+                        given.add(name)
+                        yield first, second
+                        break
+                else:
+                    del waiting[number]
+
+
+def _coarse(placement: Placement) -> tuple[object, ...]:
+    return placement.form.kind, placement.place.op
+
+
+def _fine(placement: Placement) -> tuple[object, ...]:
+    return placement.form.name, placement.place.op
