@@ -235,7 +235,7 @@ def _wrong_tokens_carried(truth: Truth, operations: Operations, readable: Flags)
     """EFFECT rows, the first of each tenure, that carried a token which neither the record nor the return named."""
     events = truth.events
     rows = events.rows(Kind.EFFECT)
-    acquire = operations.by_request[events.request_keys(rows)]
+    acquire = operations.by_request[events.request_keys_of(Kind.EFFECT)]
     rows, acquire = rows[acquire >= 0], acquire[acquire >= 0]
     token = events.integers("token")[rows]
     wrong = readable[acquire] & (token != operations.token[acquire])

@@ -63,10 +63,10 @@ def was_asked(case: Case) -> Flags:
     asked = np.zeros(case.runs.count, dtype=np.bool_)
     if len(grants.first) == 0:
         return asked
-    rows = np.concatenate((events.rows(Kind.BELIEVED), events.rows(Kind.DISBELIEVED)))
-    answered = operations.by_request[events.request_keys(rows)]
     owed = case.runs.claim(LOSSES)[operations.run]
-    owed[answered[answered >= 0]] = True
+    for kind in (Kind.BELIEVED, Kind.DISBELIEVED):
+        answered = operations.by_request[events.request_keys_of(kind)]
+        owed[answered[answered >= 0]] = True
     grant = operations.grant
     has_end = (grant >= 0) & (grants.valid_until_true_ns[np.maximum(grant, 0)] != ABSENT)
     asked[operations.run[owed & operations.is_granted & has_end]] = True

@@ -111,6 +111,9 @@ class Events:
         order = np.argsort(run_numbers, kind="stable")
         found = order[np.searchsorted(run_numbers[order], raw[starts])]
         assert bool(np.all(run_numbers[found] == raw[starts])), "each event belongs to a run of the runs table"
+        if np.array_equal(found, raw[starts]):
+            # Runs that are numbered by their place: the column is the answer, and a copy of it would be the largest.
+            return raw
         return np.repeat(found.astype(np.int64, copy=False), np.diff(np.append(starts, len(raw))))
 
     def integers(self, name: str) -> Ints:
@@ -276,22 +279,22 @@ class Events:
         found: Ints = self._cache[key]
         return found
 
-    def index_by_request(self, rows: Ints) -> Ints:
-        """For each request key the last of `rows` that carries it, or -1."""
+    def index_by_request(self, kind: Kind) -> Ints:
+        """For each request key the last event of this kind that carries it, or -1."""
         index = np.full(self.request_key_count + 1, -1, dtype=np.int64)
-        index[self.request_keys(rows)] = rows
+        index[self.request_keys_of(kind)] = self.rows(kind)
         index[-1] = -1
         return index
 
     @cached_property
     def sent_by_request(self) -> Ints:
         """For each request key the row of its sending, or -1."""
-        return self.index_by_request(self.rows(Kind.SENT))
+        return self.index_by_request(Kind.SENT)
 
     @cached_property
     def replied_by_request(self) -> Ints:
         """For each request key the row of its answer, or -1."""
-        return self.index_by_request(self.rows(Kind.REPLIED))
+        return self.index_by_request(Kind.REPLIED)
 
     def client_key(self, node: Codes, task: Codes) -> Ints:
         """A number for (node, task), equal exactly for equal pairs."""
@@ -300,7 +303,10 @@ class Events:
     @cached_property
     def lock_key(self) -> Ints:
         """A number for (run, lock), equal exactly for equal pairs."""
-        return self.run * (self.text_count("lock") + 1) + self.codes("lock") + 1
+        key = self.run * (self.text_count("lock") + 1)
+        key += self.codes("lock")
+        key += 1
+        return key
 
 
 class Runs:

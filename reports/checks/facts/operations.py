@@ -79,7 +79,7 @@ def join_operations(events: Events, truth: Truth) -> Operations:
     """
     calls = calls_of_locks(events)
     asked = events.request_keys(calls)
-    returns = events.index_by_request(events.rows(Kind.RETURN))[asked]
+    returns = events.index_by_request(Kind.RETURN)[asked]
     is_closed = returns >= 0
     ends = np.maximum(returns, 0)
     at = events.integers("at_ns")

@@ -66,7 +66,7 @@ def last_at_or_before(
     largest = max(int(known_group.max()), int(asked_group.max())) + 1
     assert largest < 2**62 // width, "group numbers too large to pack; renumber them"
     # Both sides in one order: then the search goes through memory once, and not back and forth for every question.
-    known, asked = _ordered(known_group, known_row), _ordered(asked_group, asked_row)
+    known, asked = in_order(known_group, known_row), in_order(asked_group, asked_row)
     keys = known_group[known] * width + known_row[known]
     position = np.searchsorted(keys, asked_group[asked] * width + asked_row[asked], side="right") - 1
     candidate = np.arange(len(keys))[known][np.maximum(position, 0)]
@@ -74,7 +74,7 @@ def last_at_or_before(
     return found
 
 
-def _ordered(group: Ints, row: Ints) -> Ints | slice:
+def in_order(group: Ints, row: Ints) -> Ints | slice:
     """By group, then by row, then as they come: what to index with, and nothing is moved where that order is there."""
     step = np.diff(row)
     if bool(np.all(step >= 0)):
@@ -101,7 +101,7 @@ def count_at_or_before(
     counts = np.zeros(len(asked_group), dtype=np.int64)
     if len(known_group) == 0 or len(asked_group) == 0:
         return counts
-    known, asked = _ordered(known_group, known_row), _ordered(asked_group, asked_row)
+    known, asked = in_order(known_group, known_row), in_order(asked_group, asked_row)
     keys, begin = known_group[known] * width + known_row[known], asked_group[asked] * width
     until = np.searchsorted(keys, begin + asked_row[asked], side="right")
     counts[asked] = until - np.searchsorted(keys, begin, side="left")

@@ -48,7 +48,7 @@ def find_tenures(events: Events, operations: Operations) -> Tenures:
     event.
     """
     believed = events.rows(Kind.BELIEVED)
-    keys = events.request_keys(believed)
+    keys = events.request_keys_of(Kind.BELIEVED)
     believed, keys = believed[keys >= 0], keys[keys >= 0]
     first = np.full(events.request_key_count, -1, dtype=np.int64)
     last = np.full(events.request_key_count, -1, dtype=np.int64)
@@ -62,15 +62,17 @@ def find_tenures(events: Events, operations: Operations) -> Tenures:
     called = np.maximum(operation, 0)
     if len(operations.call_row):
         task = np.where(operation >= 0, operations.task[called], task)
-    losses = events.rows(Kind.DISBELIEVED)
-    losses = losses[events.request_keys(losses) >= 0]
+    losses, keys = events.rows(Kind.DISBELIEVED), events.request_keys_of(Kind.DISBELIEVED)
+    losses, keys = losses[keys >= 0], keys[keys >= 0]
     lost = np.full(events.request_key_count, -1, dtype=np.int64)
-    lost[events.request_keys(losses)[::-1]] = losses[::-1]
+    lost[keys[::-1]] = losses[::-1]
     at = events.integers("at_ns")
     first_ns = at[first]
     last_ns = np.maximum(at[last], first_ns)
     group = events.lock_key[first]
-    order = np.lexsort((first, first_ns, group))
+    is_placed = (group[1:] == group[:-1]) & (first[1:] > first[:-1]) & (first_ns[1:] >= first_ns[:-1])
+    is_placed |= group[1:] > group[:-1]
+    order = slice(None) if is_placed.all() else np.lexsort((first, first_ns, group))
     client = events.client_key(node, task)
     assert bool(np.all(first <= last)), "a tenure's last yes came before its first"
     return Tenures(

@@ -31,7 +31,7 @@ from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
 from reports.checks.facts.columns import Codes, Flags, Ints, is_first
 from reports.checks.facts.operations import witness_call
-from reports.checks.facts.segments import count_at_or_before, last_at_or_before, renumber
+from reports.checks.facts.segments import count_at_or_before, in_order, last_at_or_before, renumber
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def _called_waits(case: Case, bounds: Bounds, over_ns: Ints) -> list[Waits]:
         return [_joined(case, over_ns, acquires, np.zeros(0, dtype=np.bool_), acquires)]
     lock = events.lock_key[operations.call_row]
     client = operations.client
-    acquires = acquires[np.lexsort((operations.call_row[acquires], client[acquires]))]
+    acquires = acquires[in_order(client[acquires], operations.call_row[acquires])]
     life = _lives(case, acquires)
     goes_on = np.zeros(len(acquires), dtype=np.bool_)
     before, after = acquires[:-1], acquires[1:]

@@ -22,7 +22,7 @@ class OpenCalls:
         self._events = events
         self._rows = calls_of_locks(events)
         self._op = events.numbers("op")[self._rows]
-        back = events.index_by_request(events.rows(Kind.RETURN))[events.request_keys(self._rows)]
+        back = events.index_by_request(Kind.RETURN)[events.request_keys(self._rows)]
         is_granted = (self._op == Op.ACQUIRE) & (back >= 0)
         is_granted &= events.numbers("outcome")[np.maximum(back, 0)] == Outcome.APPLIED
         self._granted_at = np.where(is_granted, back, FOREVER)

@@ -734,14 +734,17 @@ def _re_entered(h: History, held: Held, *, call: int) -> Held:
     return dataclasses.replace(held, request=request)
 
 
-@pytest.mark.parametrize("lapsed", [0, 1, 3])
-def test_a_grant_that_lapsed_excuses_no_false_release_of_the_next(lapsed):
+@pytest.mark.parametrize(("lapsed", "entries"), [(0, 1), (1, 1), (3, 1), (1, 2)])
+def test_a_grant_that_lapsed_excuses_no_false_release_of_the_next(lapsed, entries):
     """S7: entries are counted per grant; an earlier one of the same client that nobody unlocked is not open still."""
     h = History()
     for turn in range(lapsed):
         h.granted("n1", call=100 * turn, applied=100 * turn + 1, returned=100 * turn + 2, valid_for=10, token=turn)
     a = h.granted("n1", call=900, applied=901, returned=902, token=9)
-    h.released(a, call=903, returned=904)
+    for entry in range(1, entries):
+        _re_entered(h, a, call=900 + 3 * entry)
+    for unlock in range(entries):
+        h.released(a, call=920 + 2 * unlock, returned=921 + 2 * unlock)
     assert h.verdict("S7")["witness"]["kind"] == "false release"
 
 

@@ -301,6 +301,15 @@ def test_the_clock_that_counts_less_counts(mono_ahead, returned, expected):
     assert h.verdict("L5")["verdict"] == expected
 
 
+def test_a_clock_that_jumped_ahead_makes_no_late_call_later():
+    """L5: what is told of a late call is its true length where its caller's clock shows a longer one."""
+    h = timed()
+    h.mono_ahead["n1"] = {300: 200}
+    h.granted("n2", call=0, applied=1, returned=2)
+    h.fails("n1", call=0, returned=500)
+    assert h.verdict("L5")["witness"]["size_ns"] == 500
+
+
 def test_a_call_that_never_returns_is_a_violation():
     """L5: the run is over and the call is not."""
     h = timed()
