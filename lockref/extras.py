@@ -28,7 +28,8 @@ EXTRAS: Final[Mapping[str, Extra]] = {
         "the command line: simulation, contention, reports",
         (
             "click", "rich", "pydantic", "pydantic_core", "annotated_types", "numpy", "pyarrow", "greenlet", "yaml",
-            "jinja2", "markupsafe", "matplotlib", "psutil", "cryptography", "requests", "urllib3",
+            "jinja2", "markupsafe", "matplotlib", "psutil", "cryptography", "datasketches", "requests",
+            "urllib3",
         ),
     ),
     "s3": Extra("locks in S3", ("boto3", "botocore", "urllib3")),

@@ -20,15 +20,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -44,17 +42,10 @@ from reports.record_rules import (
     CLOCK_MAX_NS,
     CLOCK_MIN_NS,
     COLUMNS,
-    INT64,
-    LINE_BYTES_MAX,
     NO_ROW_IN_RUNS,
-    RUN,
     RUN_MAX,
-    WHOLE_NUMBER,
-    Column,
-    read_record,
 )
-
-Flags: TypeAlias = npt.NDArray[np.bool_]
+from reports.record_tables import bounded_lines, check_lines, check_table, flags
 
 EVENTS, RUNS = "events", "runs"
 CHUNKS: Final = "chunks"
@@ -64,6 +55,9 @@ EVENT_NAMES: Final = (EVENTS, "history")
 """What a file of events in a run folder may be called, the usual name first."""
 HISTORIES: Final = tuple(f"{EVENTS}.{suffix}" for suffix in SUFFIXES)
 """Names under which a folder holds a history."""
+
+ROW_GROUP_EVENTS: Final = 1 << 17
+"""Events in one row group of Parquet: a worker of Spark reads those groups that hold its runs."""
 
 _DURATIONS = ("validity_ns", "poll_interval_ns", "request_timeout_ns", "wait_timeout_ns", "drift_bound_ns")
 _DURATION_MAX_NS: Final = 2**58
@@ -123,19 +117,30 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
     if is_unfinished(path):
         return _unfinished(path, notes)
     files = find_history(path)
+    described = None if files.runs is None else read_runs(files.runs)
     if files.is_parquet:
-        events = _history_columns(_read_parquet(files.events), files.events, notes)
+        events = _checked(_read_parquet(files.events), described, files.events, notes)
     else:
-        events = _read_lines(files.events, notes)
+        events = _read_lines(files.events, described, notes)
+    events, runs = described_history(events, described, notes)
+    return events, runs, notes
+
+
+def described_history(
+    events: pa.Table, described: pa.Table | None, notes: Notes, *, is_suspect: bool = False
+) -> tuple[pa.Table, pa.Table]:
+    """The events, numbered, with a row for each of their runs; what the notes call damaged is left out.
+
+    events: as `reports.record_tables` reads them, of described runs alone. described: None where there is no table of
+    runs. is_suspect: some record of the history names no run, whether or not it is counted in these notes.
+    """
     events = _numbered(events)
-    runs = _inferred(events, notes) if files.runs is None else read_runs(files.runs)
-    runs = marked_cut_off(runs, notes.cut_off)
-    events = _described(events, runs, notes)
-    if notes.nameless:
+    runs = marked_cut_off(_inferred(events, notes) if described is None else described, notes.cut_off)
+    if notes.nameless or is_suspect:
         notes.damaged.update(runs["run"].to_pylist())
     if notes.damaged:
         events, runs = _without_runs(events, notes.damaged), _without_runs(runs, notes.damaged)
-    return events, runs, notes
+    return events, runs
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -237,7 +242,7 @@ def runs_beside(events: Path) -> Path | None:
 def _is_empty(path: Path) -> bool:
     """True for a file of no bytes or no rows. What cannot be read is not empty: its reader says what is wrong."""
     if not _is_parquet(path):
-        return not any(line.strip() for line, _ in _lines(path))
+        return not any(line.strip() for line in _lines(path))
     try:
         return not any(part.count_rows() for part in pq.ParquetDataset(path).fragments)
     except (pa.ArrowException, OSError, ValueError):
@@ -267,182 +272,65 @@ def _read_parquet(path: Path) -> pa.Table:
         raise HistoryUnreadable(f"{path} is no readable Parquet file ({reason}); was it cut off?") from error
 
 
-def _history_columns(table: pa.Table, path: Path, notes: Notes) -> pa.Table:
-    """The rows that are events, in the history's schema. Columns that may be null may be absent."""
-    version = (table.schema.metadata or {}).get(b"lockref.history")
+def _checked(table: pa.Table, described: pa.Table | None, path: Path, notes: Notes) -> pa.Table:
+    """The rows that are events of described runs. Columns that may be null may be absent."""
+    expect_history(table.schema, path)
+    read = check_table(table, described_runs(described))
+    note_lost(read.lost, notes)
+    if len(table) and not len(read.events) and NO_ROW_IN_RUNS not in notes.quarantined:
+        raise HistoryUnreadable(f"{path} holds no event of a history ({_most_common(notes)})")
+    return read.events
+
+
+def described_runs(described: pa.Table | None) -> pa.Array | None:
+    """The numbers of the runs that are described; None where there is no table of runs."""
+    return None if described is None else pc.unique(described["run"])
+
+
+def expect_history(schema: pa.Schema, path: object) -> None:
+    """Raise HistoryUnreadable where the columns of a Parquet file are not those of a history that we read."""
+    version = (schema.metadata or {}).get(b"lockref.history")
     if version is not None and version != str(FORMAT_VERSION).encode():
         raise HistoryUnreadable(
             f"{path} has history format {version.decode(errors='replace')!r}; this version reads {FORMAT_VERSION}"
         )
-    missing = [column.name for column in COLUMNS if column.is_required and column.name not in table.column_names]
+    missing = [column.name for column in COLUMNS if column.is_required and column.name not in schema.names]
     if missing:
         raise HistoryUnreadable(f"{path} is Parquet but no history: it has no column {missing[0]!r}")
-    read = [_read_column(column, table) for column in COLUMNS]
-    bad = np.zeros(len(table), dtype=np.bool_)
-    runs, no_run = read[0]
-    nameless = no_run | _flags(pc.is_null(runs)) | _out_of_range(RUN, runs)
-    for column, (values, wrong_type) in zip(COLUMNS, read, strict=True):
-        for reason, wrong in _wrong_rows(column, values, wrong_type):
-            lost = wrong & ~bad
-            if lost.any():
-                notes.quarantined[reason] += int(lost.sum())
-                notes.damaged.update(pc.unique(runs.filter(pa.array(lost & ~nameless))).to_pylist())
-                notes.nameless += int((lost & nameless).sum())
-            bad |= wrong
-    if bad.all() and len(table):
-        raise HistoryUnreadable(f"{path} holds no event of a history ({_most_common(notes)})")
-    events = pa.table([values for values, _ in read], names=SCHEMA.names)
-    return events.filter(pa.array(~bad)) if bad.any() else events
 
 
-def _read_column(column: Column, table: pa.Table) -> tuple[pa.ChunkedArray, Flags]:
-    """A column in the schema's type, null where the record says nothing it can hold; and the rows of another type."""
-    wanted = SCHEMA.field(column.name)
-    if column.name not in table.column_names or pa.types.is_null(table[column.name].type):
-        plain = pa.int64() if column.is_integer else pa.string()
-        values, wrong = pa.chunked_array([pa.nulls(len(table), plain)]), np.zeros(len(table), dtype=np.bool_)
-    else:
-        values, wrong = (_integers if column.is_integer else _texts)(table[column.name])
-    if column.default is not None and values.null_count:
-        values = pc.fill_null(values.cast(pa.string()), column.default)
-    if not column.is_integer and not pa.types.is_dictionary(values.type):
-        values = pc.dictionary_encode(values)
-    return values.cast(wanted.type), wrong
-
-
-def _integers(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags]:
-    """The whole numbers of a column, null where there is none, and where there is something else.
-
-    Other writers keep numbers as text, or, where some are missing, as floats. A whole one is taken; none is rounded.
-    """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if pa.types.is_signed_integer(kind) or (pa.types.is_integer(kind) and kind.bit_width < 64):
-        return column.cast(pa.int64()), np.zeros(len(column), dtype=np.bool_)
-    if pa.types.is_floating(kind):
-        known = column.to_pylist()
-        values = [int(value) if value is not None and value.is_integer() else None for value in known]
-    elif _is_text(kind) or pa.types.is_uint64(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
-        known = column.to_pylist()
-        texts = [None if value is None else str(value) for value in known]
-        values = [int(text) if text is not None and re.fullmatch(WHOLE_NUMBER, text) else None for text in texts]
-    else:
-        # Booleans, instants and durations are no numbers of ours, although Arrow and Spark convert them.
-        return pa.chunked_array([pa.nulls(len(column), pa.int64())]), _flags(pc.is_valid(column))
-    # `None in range(…)` compares with each number of the range: asked here, it would never end.
-    values = [value if value is not None and value in INT64 else None for value in values]
-    wrong = [value is None and given is not None for value, given in zip(values, known, strict=True)]
-    return pa.chunked_array([pa.array(values, pa.int64())]), np.array(wrong, dtype=np.bool_)
-
-
-def _texts(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Flags]:
-    """The texts of a column, null where there is none, and where there is something else."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if _is_text(kind):
-        # A dictionary stays one: to spell out every text of a long history costs more than all else here.
-        return column, np.zeros(len(column), dtype=np.bool_)
-    return pa.chunked_array([pa.nulls(len(column), pa.string())]), _flags(pc.is_valid(column))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _wrong_rows(column: Column, values: pa.ChunkedArray, wrong_type: Flags) -> Iterator[tuple[str, Flags]]:
-    """The reasons for which values of one column are bad, each with the rows that it holds for."""
-    if column.is_required:
-        yield column.absent, _flags(pc.is_null(values)) & ~wrong_type
-    yield column.wrong_type, wrong_type
-    if column.words is not None:
-        words = values.cast(pa.string())
-        unknown = [word for word in pc.unique(words).to_pylist() if word is not None and word not in column.words]
-        if unknown:
-            yield column.wrong_value, _flags(pc.is_in(words, pa.array(unknown, pa.string())))
-    elif column.is_integer and column.allowed != INT64:
-        yield column.wrong_value, _out_of_range(column, values)
-
-
-def _out_of_range(column: Column, values: pa.ChunkedArray) -> Flags:
-    inside = pc.and_(pc.greater_equal(values, column.allowed.start), pc.less(values, column.allowed.stop))
-    return ~_flags(pc.fill_null(inside, fill_value=True))
-
-
-def _flags(mask: pa.ChunkedArray) -> Flags:
-    flags: Flags = np.asarray(mask.to_numpy(), dtype=np.bool_)
-    return flags
+def note_lost(lost: pa.Table, notes: Notes) -> None:
+    """Take note of lost records (`reports.record_tables.LOST`)."""
+    for counted_reason in pc.value_counts(lost["reason"]).to_pylist():
+        notes.quarantined[counted_reason["values"]] += counted_reason["counts"]
+    notes.damaged.update(pc.unique(lost["run"].drop_null()).to_pylist())
+    notes.nameless += lost["run"].null_count
 
 
 def _most_common(notes: Notes) -> str:
     return ", ".join(f"{count} × {reason}" for reason, count in notes.quarantined.most_common(3)) or "it is empty"
 
 
-def _lines(path: Path) -> Iterator[tuple[bytes, bool]]:
-    """Lines and whether each is complete. Bounded, so that a binary file cannot fill the memory."""
+def _lines(path: Path) -> Iterator[bytes]:
+    """Lines, the last one perhaps without its end. Bounded, so that a binary file cannot fill the memory."""
     with path.open("rb") as file:
-        while line := file.readline(LINE_BYTES_MAX):
-            yield line, line.endswith(b"\n")
+        yield from bounded_lines(file)
 
 
-@dataclass(frozen=True, slots=True)
-class TornTail:
-    """A final line that was being written when its writer died; `run` is that of the last event before it."""
-
-    line: bytes
-    run: int
-
-
-def torn_tail(path: Path) -> TornTail | None:
-    """The unfinished last line of a JSON-lines file, or None. For Spark, which does not read lines in order.
-
-    None for a folder of part files, which has no last line, and where the same bytes are an earlier line, too: Spark
-    cannot tell the two apart, and a line that is damaged must not pass for the torn one.
-    """
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - LINE_BYTES_MAX))
-        last = file.read().rpartition(b"\n")[2]
-    if not last.strip() or len(last) >= LINE_BYTES_MAX or not read_record(last)[1]:
-        return None
-    run = None
-    for line, is_complete in _lines(path):
-        if is_complete and line[:-1] == last:
-            return None
-        event, problem = read_record(line) if is_complete else ({}, "")
-        run = event["run"] if event and not problem else run
-    return None if run is None else TornTail(line=last, run=run)
-
-
-def _read_lines(path: Path, notes: Notes) -> pa.Table:
-    columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
-    last_run: int | None = None
-    for line, is_complete in _lines(path):
-        if not line.strip():
-            continue
-        event, problem = read_record(line)
-        if problem:
-            if not is_complete and len(line) < LINE_BYTES_MAX and last_run is not None:
-                notes.cut_off.append(last_run)
-            else:
-                notes.quarantined[problem] += 1
-                if "run" in event:
-                    notes.damaged.add(event["run"])
-                else:
-                    notes.nameless += 1
-            continue
-        last_run = event["run"]
-        for name, values in columns.items():
-            values.append(event[name])
-    if last_run is None:
+def _read_lines(path: Path, described: pa.Table | None, notes: Notes) -> pa.Table:
+    known = None if described is None else frozenset(described["run"].to_pylist())
+    read = check_lines(_lines(path), known)
+    lost = read.lost
+    if read.torn is not None:
+        if read.last_run is not None:
+            notes.cut_off.append(read.last_run)
+        else:
+            lost = pa.concat_tables([lost, read.torn.lost])
+    note_lost(lost, notes)
+    if read.last_run is None:
         found = _most_common(notes)
         raise HistoryUnreadable(f"{path} holds no event of a history ({found}): one JSON object per line is expected")
-    arrays = []
-    for wanted in SCHEMA:
-        is_text = pa.types.is_dictionary(wanted.type)
-        array = pa.array(columns[wanted.name], pa.string() if is_text else wanted.type)
-        arrays.append(array.dictionary_encode() if is_text else array)
-    return pa.table(arrays, names=SCHEMA.names)
+    return read.events
 
 
 def read_runs(path: Path) -> pa.Table:
@@ -456,7 +344,7 @@ def read_runs(path: Path) -> pa.Table:
             raise HistoryUnreadable(f"{path} describes no runs: it has no column 'run'")
         rows = table.select([name for name in RUNS_SCHEMA.names if name in table.column_names]).to_pylist()
     else:
-        rows = [_run_row(path, number, line) for number, (line, _) in enumerate(_lines(path), 1) if line.strip()]
+        rows = [_run_row(path, number, line) for number, line in enumerate(_lines(path), 1) if line.strip()]
     for row in rows:
         _expect_sane(path, row)
     defaults = {"scenario": "", "provider": "", "world": "", "is_cut_off": False, "must_happen": [], "claims": []}
@@ -507,24 +395,13 @@ def _run_row(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 def _numbered(events: pa.Table) -> pa.Table:
     """Events with a `seq` each; an event that carries none has one beyond `UNNUMBERED` until `numbered` sees it."""
-    unnumbered = _flags(pc.is_null(events["seq"]))
+    unnumbered = flags(pc.is_null(events["seq"]))
     if not unnumbered.any():
         return events.cast(SCHEMA)
     known = pc.fill_null(events["seq"], 0).to_numpy()
     place = events.column_names.index("seq")
     seq = pa.array(np.where(unnumbered, UNNUMBERED + np.arange(len(events)), known))
     return numbered(events.set_column(place, SCHEMA.field("seq"), seq).cast(SCHEMA))
-
-
-def _described(events: pa.Table, runs: pa.Table, notes: Notes) -> pa.Table:
-    """The events of runs that the table describes; others are set aside: nothing says what they promised."""
-    is_described = pc.is_in(events["run"], value_set=pc.unique(runs["run"]))
-    if pc.all(is_described).as_py():
-        return events
-    lost = events.filter(pc.invert(is_described))
-    notes.quarantined[NO_ROW_IN_RUNS] += len(lost)
-    notes.damaged.update(pc.unique(lost["run"]).to_pylist())
-    return events.filter(is_described)
 
 
 def _inferred(events: pa.Table, notes: Notes) -> pa.Table:
@@ -573,7 +450,7 @@ def write_runs(folder: Path, runs: pa.Table) -> None:
 
 def _write_parquet(path: Path, table: pa.Table) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    pq.write_table(table, beside, compression="zstd")
+    pq.write_table(table, beside, compression="zstd", row_group_size=ROW_GROUP_EVENTS)
     beside.replace(path)
 
 

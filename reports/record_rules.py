@@ -123,3 +123,19 @@ def read_record(line: bytes) -> tuple[dict[str, Any], str]:
             return event, column.wrong_value
         event[name] = value
     return event, ""
+
+
+_COLUMN_OF_REASON: Final = {
+    reason: column.name for column in COLUMNS for reason in (column.absent, column.wrong_type, column.wrong_value)
+}
+
+
+def place_in_line(line: bytes, reason: str) -> int:
+    """Where in a line the defect is that `read_record` found, in characters from 1; 1 where it has no place."""
+    if reason == NOT_JSON:
+        try:
+            read_json(line)
+        except NotJson as error:
+            return error.column or 1
+    name = _COLUMN_OF_REASON.get(reason)
+    return 1 if name is None else max(0, line.decode(errors="replace").find(f'"{name}"')) + 1

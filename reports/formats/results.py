@@ -159,13 +159,17 @@ class Failure(_Part):
 
 
 class Quantiles(_Part):
-    """Exact quantiles of one measure. `curve` pairs (quantile, nanoseconds)."""
+    """Quantiles of one measure. `curve` pairs (quantile, nanoseconds).
+
+    rank_error: by how much the rank of a quantile may be off, as a share of the samples; 0 where they are exact.
+    """
 
     cell: str
     measure: str
     op: str = ""
     outcome: str = ""
     samples: int
+    rank_error: float = 0.0
     min_ns: int
     p50_ns: int
     p90_ns: int

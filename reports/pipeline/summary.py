@@ -7,14 +7,11 @@ verdict is decided where every verdict is, in `reports.checks.verdicts`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lockref.strict_json import read_object
 from reports.checks.spec import CLAUSES
-from reports.checks.summary import telling_order
-from reports.checks.verdicts import Counts
+from reports.checks.summary import Summary, telling_order
 from reports.formats.block import failure_block
 from reports.formats.results import (
     ClientCount,
@@ -28,15 +25,19 @@ from reports.formats.results import (
     judged,
 )
 from reports.formats.text import readable
+from reports.pipeline.distributions import Distribution
 from reports.pipeline.inputs import split_run
-from reports.pipeline.latency import GRID, QUOTED
+from reports.pipeline.tallies import CLIENTS_MAX, CellFairness, Kind, Tallies
 from reports.pipeline.timeline import build_timeline
 
 FAILURES_MAX = 50
-POINTS_MAX = 10_000
-"""Single samples kept for one picture."""
-CLIENTS_MAX = 2_000
-"""Clients of one part in its table and its picture: more than one machine has threads for."""
+GRID = (
+    *(step / 100 for step in range(100)),
+    0.991, 0.992, 0.993, 0.994, 0.995, 0.996, 0.997, 0.998, 0.999, 0.9995, 0.9999, 1.0,
+)  # fmt: skip
+"""The quantiles taken of every measure."""
+QUOTED = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
+"""The quantiles that tables quote, by name."""
 TIMELINES_MAX = 8
 """Failures of one part that get a timeline."""
 TIMELINE_EVENTS_MAX = 200_000
@@ -67,54 +68,45 @@ class FailureRow:
         origin: int = self.witness.get("origin_ns", 0)
         return origin
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> FailureRow:
-        """From a row of the grouped verdicts."""
-        first = row["first"]
-        return cls(
-            clause=row["clause"],
-            cell=row["cell"],
-            runs=row["runs"],
-            run=first["run"],
-            seed=first["seed"],
-            scenario=first["scenario"],
-            provider=first["provider"],
-            backend=first["backend"] or "",
-            world=first["world"],
-            at_ns=first["at_ns"],
-            witness=_witness(first["witness"]),
-        )
+
+FailureKey = tuple[str, str, str]
+"""Clause, cell and kind of a distinct failure."""
 
 
 @dataclass
 class Facts:
-    """The counts of an analysis. Keys of `events` and `rejects` are source indexes (and reasons).
+    """What an analysis knows of some runs; it adds up, run by run. Keys of `rejects` are source indexes and reasons.
 
-    counts: what the verdict is made of. damaged: runs that lost a record; they are not judged.
-    clients_total: how many clients there are, of which `clients` has at most `CLIENTS_MAX`.
+    counts: what the verdict is made of, and the events that were judged. tallies: what is measured.
     """
 
     sources: dict[int, str]
-    events: dict[int, int] = field(default_factory=dict)
-    rejects: dict[tuple[int, str], int] = field(default_factory=dict)
-    damaged: set[int] = field(default_factory=set)
-    counts: Counts = field(default_factory=Counts)
-    classes: list[dict[str, Any]] = field(default_factory=list)
-    failures: list[FailureRow] = field(default_factory=list)
-    quantiles: list[dict[str, Any]] = field(default_factory=list)
-    outcomes: list[dict[str, Any]] = field(default_factory=list)
-    scatter: list[dict[str, Any]] = field(default_factory=list)
-    fairness: list[dict[str, Any]] = field(default_factory=list)
-    clients: list[dict[str, Any]] = field(default_factory=list)
-    clients_total: int = 0
+    rejects: Counter[tuple[int, str]] = field(default_factory=Counter)
+    counts: Summary = field(default_factory=Summary)
+    failures: dict[FailureKey, FailureRow] = field(default_factory=dict)
+    tallies: Tallies = field(default_factory=Tallies)
 
-    def count_verdicts(self, verdicts: Iterable[Mapping[str, Any]], reach: Iterable[Mapping[str, Any]]) -> None:
-        """Add rows of the grouped verdicts (clause, verdict, runs) and situations (party, situation, runs, count)."""
-        for row in verdicts:
-            self.counts.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["runs"]
-        for row in reach:
-            party = (row["scenario"], row["provider"])
-            self.counts.reach_situation(party, row["situation"], runs=row["runs"], count=row["count"])
+    def join(self, other: Facts) -> None:
+        """Add what is known of other runs of the same sources."""
+        self.rejects.update(other.rejects)
+        self.counts.add(other.counts)
+        for key, row in other.failures.items():
+            known = self.failures.get(key)
+            if known is not None:
+                first = min(known, row, key=lambda each: each.run)
+                row = replace(first, runs=known.runs + row.runs)
+            self.failures[key] = row
+        self.tallies.join(other.tallies)
+
+    @property
+    def with_timelines(self) -> list[FailureRow]:
+        """The failures that get a timeline."""
+        return [row for _, row in sorted(self.failures.items(), key=_by_clause)][:TIMELINES_MAX]
+
+
+def _by_clause(failure: tuple[FailureKey, FailureRow]) -> tuple[str, int, tuple[str, str]]:
+    (clause, *rest), row = failure
+    return clause, -row.runs, (rest[0], rest[1])
 
 
 def summarise(facts: Facts, *, title: str = "") -> Results:
@@ -122,31 +114,40 @@ def summarise(facts: Facts, *, title: str = "") -> Results:
     results = judged(
         facts.counts,
         title=title or _title(facts),
-        classes={row["class"]: row["runs"] for row in facts.classes},
-        events=sum(facts.events.values()),
+        classes=dict(facts.counts.classes),
+        events=facts.counts.events,
     )
     ranked = sorted(
-        facts.failures, key=lambda row: telling_order(row.clause, row.run, str(row.witness.get("kind", "")))
+        facts.failures.values(), key=lambda row: telling_order(row.clause, row.run, str(row.witness.get("kind", "")))
     )
     results.failures = [_failure(facts, row) for row in ranked[:FAILURES_MAX]]
     results.notices += _notices(facts)
     if len(ranked) > FAILURES_MAX:
         results.notices.append(f"{len(ranked) - FAILURES_MAX} further distinct failures are in tables/verdicts only")
-    results.latency = [_quantiles(row) for row in facts.quantiles]
-    results.outcomes = [OutcomeCount(**row) for row in facts.outcomes]
-    results.fairness = [Fairness(**row) for row in facts.fairness]
-    results.clients = [ClientCount(**row) for row in facts.clients]
-    results.clients_left_out = max(0, facts.clients_total - len(facts.clients))
-    results.scatters = [_scatter(row) for row in facts.scatter]
+    tallies = facts.tallies
+    results.latency = [
+        _quantiles(kind, tallies.samples[kind], lengths)
+        for kind, lengths in sorted(tallies.lengths.items(), key=lambda each: (*each[0][1:], each[0][0]))
+    ]
+    results.outcomes = [
+        OutcomeCount(cell=cell, kind=kind, op=op, outcome=outcome, count=count)
+        for (cell, kind, op, outcome), count in sorted(
+            tallies.outcomes.items(), key=lambda each: (*each[0][:3], -each[1], each[0][3])
+        )
+    ]
+    results.fairness = [_fairness(cell, found) for cell, found in sorted(tallies.fairness.items())]
+    clients = tallies.busiest(CLIENTS_MAX).to_pylist()
+    results.clients = [ClientCount(**row) for row in clients]
+    results.clients_left_out = len(tallies.clients) - len(clients) + tallies.clients_left_out
+    scatters = [row for measure, picture in sorted(tallies.pictures.items()) for row in picture.rows(measure)]
+    results.scatters = [
+        Scatter(**row) for row in sorted(scatters, key=lambda row: (row["measure"], row["cell"], row["outcome"]))
+    ]
     results.quarantine = [
         Quarantined(source=facts.sources[index], reason=reason, records=records)
         for (index, reason), records in sorted(facts.rejects.items())
     ]
     return results
-
-
-def _witness(text: str | None) -> dict[str, Any]:
-    return read_object(text) if text else {}
 
 
 def _title(facts: Facts) -> str:
@@ -189,30 +190,45 @@ def _replay(row: FailureRow, source: str) -> str:
     return f"lockref check {source}"
 
 
-def _quantiles(row: Mapping[str, Any]) -> Quantiles:
-    curve = [(point, round(value)) for point, value in zip(GRID, row["at"], strict=True)]
+def _quantiles(kind: Kind, samples: int, lengths: Distribution) -> Quantiles:
+    cell, measure, op, outcome = kind
+    curve = [(point, round(value)) for point, value in zip(GRID, lengths.quantiles(GRID), strict=True)]
     at = dict(curve)
     quoted = {f"{name}_ns": at[point] for name, point in QUOTED.items()}
-    names = ("cell", "measure", "op", "outcome", "samples")
-    return Quantiles(**{name: row[name] for name in names}, **quoted, curve=curve)
+    return Quantiles(
+        cell=cell,
+        measure=measure,
+        op=op,
+        outcome=outcome,
+        samples=samples,
+        rank_error=lengths.rank_error,
+        **quoted,
+        curve=curve,
+    )
 
 
-def _scatter(row: Mapping[str, Any]) -> Scatter:
-    points = [(point["at_ns"], point["value_ns"]) for point in row["points"]]
-    names = ("cell", "measure", "outcome", "total")
-    return Scatter(**{name: row[name] for name in names}, points=points)
+def _fairness(cell: str, found: CellFairness) -> Fairness:
+    least, median = found.jain.quantiles((0.0, 0.5)) if found.jain.count else (None, None)
+    return Fairness(
+        cell=cell,
+        runs=found.runs,
+        grants=found.grants,
+        jain_min=least,
+        jain_p50=median,
+        longest_streak=found.longest_streak,
+    )
 
 
 def _notices(facts: Facts) -> list[str]:
     found = []
     for measure in ("wait", "lease"):
-        total = sum(row["total"] for row in facts.scatter if row["measure"] == measure)
-        shown = sum(len(row["points"]) for row in facts.scatter if row["measure"] == measure)
+        picture = facts.tallies.pictures.get(measure)
+        shown, total = (len(picture.points), picture.totals.total()) if picture else (0, 0)
         if shown < total:
             found.append(f"the picture of single {measure}s shows {shown:,} of {total:,} samples")
     found += [
         f"the timeline of run {split_run(row.run)[1]} was built from its first {len(row.events):,} events"
-        for row in facts.failures
+        for row in facts.failures.values()
         if len(row.events) >= TIMELINE_EVENTS_MAX
     ]
     return found

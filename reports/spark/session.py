@@ -41,6 +41,7 @@ HEAP_MB_MIN = 512
 LOOPBACK = "127.0.0.1"
 CONNECT_S = 5.0
 _SHORT_OPTIONS = (
+    # The JVM starts tasks and little else: its second compiler would cost more than it saves.
     "-XX:TieredStopAtLevel=1",
     # With one compiler the JVM reserves 48 MB for code; four small passes fill that, and it stops compiling.
     "-XX:ReservedCodeCacheSize=240m",
@@ -58,7 +59,6 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 def spark_session(
     work_dir: Path | str,
     *,
-    is_long: bool = False,
     master: str = "",
     further: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
@@ -66,8 +66,6 @@ def spark_session(
 
     work_dir: where Spark keeps its launcher, shuffle files and warehouse.
         Later calls return the running session, which stays in its first folder.
-    is_long: millions of events are to come. Then the JVM's second compiler
-        pays; without, a start and a report take two thirds of the CPU time.
     master: of a cluster, as Spark writes it; "" for the cores of this machine.
     further: Spark settings beside ours, and in their place.
     Raises CapabilityMissing if there is no Java or Spark does not start, and BackendUnavailable if nothing answers as
@@ -76,14 +74,14 @@ def spark_session(
     global _session
     with _starting:
         if _session is None or _session.sparkContext._jsc is None:  # noqa: SLF001  (stopped by somebody)
-            _session = _start(Path(work_dir), is_long=is_long, master=master, further=further)
+            _session = _start(Path(work_dir), master=master, further=further)
         return _session
 
 
-def start_in_background(work_dir: Path | str, *, is_long: bool = False) -> Future[SparkSession]:
+def start_in_background(work_dir: Path | str) -> Future[SparkSession]:
     """Begin to start the session; `result()` waits for it and raises what `spark_session` raises."""
     starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
-    pending = starter.submit(spark_session, work_dir, is_long=is_long)
+    pending = starter.submit(spark_session, work_dir)
     starter.shutdown(wait=False)
     return pending
 
@@ -172,7 +170,7 @@ def _at_exit() -> None:
     _folders.close()
 
 
-def _start(work_dir: Path, *, is_long: bool, master: str, further: Mapping[str, str]) -> SparkSession:
+def _start(work_dir: Path, *, master: str, further: Mapping[str, str]) -> SparkSession:
     expect_answer(master)
     found = search_java()
     if found.home is None:
@@ -182,8 +180,7 @@ def _start(work_dir: Path, *, is_long: bool, master: str, further: Mapping[str, 
     folder = _folders.enter_context(owned_folder("spark", within=work_dir.resolve()))
     atexit.unregister(_at_exit)
     atexit.register(_at_exit)
-    options = () if is_long else _SHORT_OPTIONS
-    home = write_spark_home(folder / "home", java=found.home, heap_mb=heap_mb(), options=options)
+    home = write_spark_home(folder / "home", java=found.home, heap_mb=heap_mb(), options=_SHORT_OPTIONS)
     is_here = is_loopback(master)
     with _environment(_launch_environment(home, found.home, is_here=is_here)), _own_handler():
         from py4j.protocol import Py4JError
@@ -191,7 +188,7 @@ def _start(work_dir: Path, *, is_long: bool, master: str, further: Mapping[str, 
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master or f"local[{cores()}]").appName("lockref")
-        for name, value in {**settings(folder, is_long=is_long, is_here=is_here), **further}.items():
+        for name, value in {**settings(folder, is_here=is_here), **further}.items():
             builder = builder.config(name, value)
         try:
             session = builder.getOrCreate()
@@ -227,7 +224,7 @@ def expect_answer(master: str) -> None:
     raise BackendUnavailable(f"no Spark master answers at {master} ({'; '.join(reasons)})")
 
 
-def settings(folder: Path, *, is_long: bool = False, is_here: bool = True) -> dict[str, str]:
+def settings(folder: Path, *, is_here: bool = True) -> dict[str, str]:
     """Every Spark setting that we choose; `folder` takes what Spark writes. is_here: see `is_loopback`."""
     # Loopback only, where that is enough. Otherwise Spark listens on the host's address.
     address = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK} if is_here else {}
@@ -237,7 +234,10 @@ def settings(folder: Path, *, is_long: bool = False, is_here: bool = True) -> di
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # 200 partitions, the default, cost 2 to 10 times more on inputs of this size.
-        "spark.sql.shuffle.partitions": str(4 * cores()),
+        "spark.sql.shuffle.partitions": str(cores()),
+        # Compiling a query to Java costs more than interpreting it: the rows are read and judged in Python workers.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "true",
         # Times are integers in nanoseconds; what overflows must be an error.
         "spark.sql.session.timeZone": "UTC",
@@ -254,11 +254,6 @@ def settings(folder: Path, *, is_long: bool = False, is_here: bool = True) -> di
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
-    if not is_long:
-        # Compiling a query to Java costs more than interpreting it over some hundred thousand rows.
-        chosen["spark.sql.codegen.wholeStage"] = "false"
-        chosen["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
-        chosen["spark.sql.shuffle.partitions"] = str(cores())
     if sys.version_info < (3, 12):
         chosen["spark.python.daemon.module"] = f"{__package__}.daemon"
     return chosen
@@ -270,13 +265,14 @@ def cores() -> int:
 
 
 def heap_mb() -> int:
-    """The driver's heap: a quarter of the memory, at most 4 GiB.
+    """The driver's heap: an eighth of the memory, at most 4 GiB. Python workers read and judge; the JVM starts them."""
+    eighth = int(psutil.virtual_memory().total) // (8 << 20)
+    return max(HEAP_MB_MIN, min(HEAP_MB_MAX, eighth))
 
-    10 million events peak at 2.3 GB. The Python workers and everybody else on
-    the machine need the other three quarters.
-    """
-    quarter = int(psutil.virtual_memory().total) // (4 << 20)
-    return max(HEAP_MB_MIN, min(HEAP_MB_MAX, quarter))
+
+def worker_bytes() -> int:
+    """The memory that a worker of the local session may take: three quarters of all, in equal parts for each core."""
+    return int(psutil.virtual_memory().total) * 3 // 4 // cores()
 
 
 def _launch_environment(home: Path, java: JavaHome, *, is_here: bool) -> dict[str, str]:

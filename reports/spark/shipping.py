@@ -10,7 +10,13 @@ import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import lockref
+from lockref.temporary_folders import owned_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FOLDER: Final = "lockref-shipped"
 """The name of the unpacked archive, relative to where an executor stands."""
@@ -53,3 +59,36 @@ def shipping_settings(packed: Path) -> dict[str, str]:
         "spark.archives": f"{packed.resolve().as_uri()}#{FOLDER}",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(f"{FOLDER}/{part}" for part in (CODE, FILES)),
     }
+
+
+_REFERENCE: Final = Path(lockref.__file__).resolve().parent
+_REPORTS: Final = Path(__file__).resolve().parents[1]
+_JUDGING: Final = (_REFERENCE,) if _REPORTS.is_relative_to(_REFERENCE) else (_REFERENCE, _REPORTS)
+"""The packages that a judge imports. Where lockref is installed, the reports are inside of the reference."""
+_RUNNING_NAME: Final = "lockref-judging.zip"
+
+_served: set[str] = set()
+"""The applications of Spark that have the judge."""
+
+
+def ship_judge(spark: SparkSession) -> None:
+    """Send the judge to the workers of a session that runs already, whose settings are its owner's.
+
+    Idempotent; nothing where the workers are on this machine, which find it where it is.
+    """
+    context = spark.sparkContext
+    application, master = str(context.applicationId), str(context.master)
+    if master.startswith("local[") or master == "local" or application in _served:
+        return
+    with owned_folder("judge") as folder:
+        context.addPyFile(str(importable_archive(folder / _RUNNING_NAME)))
+    _served.add(application)
+
+
+def importable_archive(target: Path) -> Path:
+    """Write an archive from which Python imports the judge as it is: source alone, at the names that it has here."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        for package in _JUDGING:
+            for path in sorted(package.rglob("*.py")):
+                _add(packed, path.relative_to(package.parent).as_posix(), path)
+    return target

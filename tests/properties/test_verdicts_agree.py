@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections import Counter
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -106,30 +105,10 @@ def in_process(runs: list[Run], losses: tuple[int, int]) -> Summary:
 
 
 def on_spark(runs: list[Run], losses: tuple[int, int]) -> Results:
-    """The account of the rows that Spark's queries would have given."""
-    damaged, nameless = losses
-    facts = Facts(sources={0: "h"}, damaged=set(range(100, 100 + damaged)))
-    facts.counts.damaged, facts.counts.nameless = damaged, nameless
+    """The account of a pass in which each run was another worker's."""
+    facts = Facts(sources={0: "h"}, counts=in_process([], losses))
     for run in runs:
-        facts.counts.runs += 1
-        facts.counts.cut_off += bool(run["is_cut_off"])
-        facts.counts.demand((run["scenario"], run["provider"]), run["must_happen"])
-    verdicts = Counter((clause, verdict) for run in runs for clause, verdict in run["verdicts"].items())
-    reach: dict[tuple[str, str, str], tuple[int, int]] = {}
-    for run in runs:
-        for name, count in run["reach"].items():
-            key = (run["scenario"], run["provider"], name)
-            before = reach.get(key, (0, 0))
-            reach[key] = (before[0] + (count > 0), before[1] + count)
-    facts.count_verdicts(
-        [{"clause": clause, "verdict": verdict, "runs": count} for (clause, verdict), count in verdicts.items()],
-        [
-            {"scenario": scenario, "provider": provider, "situation": name, "runs": some, "count": count}
-            for (scenario, provider, name), (some, count) in reach.items()
-        ],
-    )
-    facts.counts.broken_runs = sum(any(run["verdicts"][name] == "violated" for name in SAFETY) for run in runs)
-    facts.classes = [{"class": name, "runs": count} for name, count in Counter(run["class"] for run in runs).items()]
+        facts.join(Facts(sources={0: "h"}, counts=in_process([run], (0, 0))))
     return summarise(facts, title="t")
 
 

@@ -134,20 +134,31 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
     "sim/faults/counts.py": ({"int(now)"}, TYPED),
     "reports/figures/timeline.py": ({"int(tick.label)", "float(HEAD)"}, MATCHED),
     "reports/formats/block.py": ({"int(entry['at_ns'])"}, TYPED),
-    "reports/pipeline/local_analysis.py": (
+    "reports/pipeline/analysis.py": ({"int(spark.sparkContext.defaultParallelism)"}, TYPED),
+    "reports/pipeline/distributions.py": (
         {
-            "int(row['run'])",
-            "int(grants[rows].sum())",
-            "float(known[0])",
-            "float(percentiles(known, np.array([0.5]))[0])",
-            "int(streak[rows].max())",
-            "int(wait[rows].max())",
-            "int(asked[rows].sum())",
-            "int(granted[rows].sum())",
+            "float(value)",
+            "int(self._sketch.n)",
+            "float(self._sketch.normalized_rank_error(False))",
+            "float(ends.get(point, value))",
         },
         TYPED,
     ),
-    "reports/pipeline/local_tables.py": ({"float(percentiles(known, half)[0])"}, TYPED),
+    "reports/pipeline/planning.py": (
+        {
+            "int(self.counts[begin:end].sum())",
+            "int(runs[begin])",
+            "int(counts[begin:end].sum())",
+            "int(runs[end - 1])",
+            "int(counts.argmax())",
+        },
+        TYPED,
+    ),
+    "reports/pipeline/tallies.py": ({"int(grants[rows].sum())", "int(streak[rows].max())"}, TYPED),
+    "reports/pipeline/worker.py": (
+        {"int(places[0])", "int(pc.sum(pc.equal(lost['reason'], NO_ROW_IN_RUNS)).as_py() or 0)"},
+        TYPED,
+    ),
     "reports/formats/results.py": ({"float(f'{100 * share:.2g}')"}, TYPED),
     "reports/formats/text.py": ({"int(match.group(1))"}, MATCHED),
 }

@@ -45,7 +45,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "reports.formats": {"pydantic"},
     "reports.html": {"jinja2", "markupsafe"},
     "reports.page": {"pyspark"},
-    "reports.pipeline": {"numpy", "pyarrow", "pyspark"},
+    "reports.pipeline": {"datasketches", "numpy", "pyarrow", "pyspark"},
     "reports.spark": {"psutil", "py4j", "pyspark"},
     "scenarios": {"numpy", "psutil", "pyarrow", "pydantic"},
     "scenarios.backends": {"docker", "psutil", "requests", "testcontainers"},

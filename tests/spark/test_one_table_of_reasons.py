@@ -1,23 +1,24 @@
-"""The reader of this process and the one on Spark set the same records aside, for the same reasons, row by row."""
+"""The reader of a whole history and that of its shares set the same records aside, for the same reasons, row by row."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lockref.history import SCHEMA, runs_table
-from reports.history_files import load_history, write_runs
-from reports.pipeline.inputs import find_sources, split_run
-from reports.record_rules import COLUMNS, NAMELESS, NO_ROW_IN_RUNS, NOT_AN_OBJECT, NOT_JSON, read_record
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from lockref.history import runs_table
+from reports.history_files import Notes, load_history, write_runs
+from reports.pipeline.inputs import find_sources
+from reports.pipeline.places import Place
+from reports.pipeline.planning import take_stock
+from reports.pipeline.staging import stage_lines, stretches
+from reports.pipeline.worker import Share, read_share
+from reports.record_rules import COLUMNS, NAMELESS, NO_ROW_IN_RUNS, NOT_AN_OBJECT, NOT_JSON, RUN_MAX, read_record
 
 GOOD: dict[str, Any] = {"run": 0, "at_ns": 1, "node": "n1", "kind": "call", "op": "acquire", "outcome": "none"}
 TORN = b'{"run":0,"at_ns":1,"node":"n'
@@ -77,19 +78,48 @@ def _described(folder: Path) -> None:
     write_runs(folder, runs_table(rows))
 
 
-def _rows_on_spark(spark: SparkSession, folders: Sequence[Path]) -> list[list[dict[str, Any]]]:
-    """The rows of each folder, read in one pass: most of the time of a small one goes into its planning."""
-    from reports.pipeline.records import read_records
+@dataclass
+class ReadByShare:
+    """What workers read of one history. lost: the reason of each lost record by its text, as they keep it."""
 
-    rows = [row.asDict() for row in read_records(spark, find_sources(folders)).rows.collect()]
-    return [[row for row in rows if row["_source"] == place] for place in range(len(folders))]
-
-
-def _reasons(rows: list[dict[str, Any]]) -> Counter[str]:
-    return Counter(row["problem"] for row in rows if row["problem"])
+    events: pa.Table
+    lost: list[dict[str, Any]]
+    notes: Notes
 
 
-def test_every_bad_line_has_one_reason_in_both_readers(spark: SparkSession, tmp_path: Path) -> None:
+def _read_by_share(folder: Path, out: Path) -> ReadByShare:
+    """Read a history as workers do, in this process: lines written once more, then the row groups of a share."""
+    [source] = find_sources([folder])
+    described = source.described()
+    notes = Notes()
+    files = [source.events]
+    if not source.is_parquet:
+        staged = [
+            stage_lines(stretch, 0, Place(str(out / "staged")), Place(str(out / "lost")))
+            for stretch in stretches(0, source.events)
+        ]
+        files = [one.file for one in staged if one.file is not None]
+        torn, last_run = staged[-1].torn, staged[-1].last_run
+        if torn is not None and last_run is not None:
+            notes.cut_off.append(last_run)
+    groups = tuple(take_stock(files))
+    whole = Share(
+        number=0, index=0, name="", part=0, is_one_of_several=False, first=0, last=RUN_MAX, groups=groups,
+        described=described,
+    )  # fmt: skip
+    nameless = replace(whole, with_nameless=True)
+    events, lost = read_share(whole, with_records=True)
+    told = [*lost.to_pylist(), *read_share(nameless, with_records=True)[1].to_pylist()]
+    for path in sorted((out / "lost").glob("*.json")):
+        told += [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return ReadByShare(events, told, notes)
+
+
+def _reasons(read: ReadByShare) -> Counter[str]:
+    return Counter(row["reason"] for row in read.lost)
+
+
+def test_every_bad_line_has_one_reason_in_both_readers(tmp_path: Path) -> None:
     """Each damaged line by itself: the reader of this process and Spark's say the same of it, and it is the table's."""
     _described(tmp_path)
     (tmp_path / "events.jsonl").write_bytes(b"\n".join([*GOOD_LINES, *BAD_LINES, *GOOD_LINES]) + b"\n")
@@ -99,42 +129,37 @@ def test_every_bad_line_has_one_reason_in_both_readers(spark: SparkSession, tmp_
         assert (found in NAMELESS) == ("run" not in event)
     _, _, notes = load_history(tmp_path)
     assert notes.quarantined == Counter(BAD_LINES.values())
-    [rows] = _rows_on_spark(spark, [tmp_path])
-    # Spark shows the line as text.
-    on_spark = {row["_line"]: row["problem"] for row in rows if row["problem"] and row["_line"]}
+    read = _read_by_share(tmp_path, tmp_path / "out")
+    by_line = {row["record"]: row["reason"] for row in read.lost if row["reason"] != NO_ROW_IN_RUNS}
     expected = {bad.decode(errors="replace"): reason for bad, reason in BAD_LINES.items() if reason != NO_ROW_IN_RUNS}
-    assert on_spark == expected
-    assert [split_run(row["run"])[1] for row in rows if row["problem"] == NO_ROW_IN_RUNS] == [77]
-    assert sum(row["problem"] is None for row in rows) == 2 * len(GOOD_LINES)
+    assert by_line == expected
+    assert [row["run"] for row in read.lost if row["reason"] == NO_ROW_IN_RUNS] == [77]
+    assert len(read.events) == 2 * len(GOOD_LINES)
 
 
 LASTS = {"torn": TORN, "no event": _line(kind="levi"), "binary": b"\xff", "whole": _line(seq=1)}
 
 
-def test_good_lines_and_torn_ones_are_the_same_to_both_readers(spark: SparkSession, tmp_path: Path) -> None:
+def test_good_lines_and_torn_ones_are_the_same_to_both_readers(tmp_path: Path) -> None:
     """What one reader takes the other one reads alike; a last line without its end cuts its run off in both."""
     numbered = [_line(seq=place, **changes) for place, changes in enumerate([{}, {"token": 5}, {"detail": "é\u2028"}])]
     contents = {("numbered", False): b"\n".join(numbered) + b"\n"}
     for name, last in LASTS.items():
         contents[name, False] = b"\n".join([_line(seq=0), last])
         contents[name, True] = b"\n".join([_line(seq=0), last, last])
-    folders = []
-    for place, content in enumerate(contents.values()):
-        folders.append(tmp_path / f"{place}")
-        _described(folders[-1])
-        (folders[-1] / "events.jsonl").write_bytes(content)
-    read = zip(contents, folders, _rows_on_spark(spark, folders), strict=True)
-    for (name, stands_twice), folder, rows in read:
+    for (name, stands_twice), content in contents.items():
+        folder = tmp_path / f"{name}-{stands_twice}"
+        _described(folder)
+        (folder / "events.jsonl").write_bytes(content)
         events, runs, notes = load_history(folder)
-        if stands_twice and name != "whole":
-            # Spark cannot tell which of the two was torn. Both are damage then; the first one is in this process, too.
-            assert set(_reasons(rows)) == set(notes.quarantined)
-            continue
-        assert (_reasons(rows), dict(notes.quarantined)) == (Counter(), {})
-        assert notes.cut_off == ([] if name in ("numbered", "whole") else [0])
-        assert runs["is_cut_off"].to_pylist() == [bool(notes.cut_off)]
-        on_spark = sorted(({name: row[name] for name in SCHEMA.names} for row in rows), key=lambda row: row["seq"])
-        assert [{**row, "run": split_run(row["run"])[1]} for row in on_spark] == events.to_pylist()
+        read = _read_by_share(folder, folder / "out")
+        # The torn line may stand there twice: the first one has an end, and is damage.
+        assert _reasons(read) == notes.quarantined
+        assert bool(notes.quarantined) == (stands_twice and name != "whole")
+        assert read.notes.cut_off == notes.cut_off == ([] if name in ("numbered", "whole") else [0])
+        if not notes.damaged and not (stands_twice and name == "whole"):
+            assert runs["is_cut_off"].to_pylist() == [bool(notes.cut_off)]
+            assert read.events.to_pylist() == events.to_pylist()
 
 
 WORDS = (None, "levitated", "", "call")
@@ -192,18 +217,19 @@ def _alone(table: pa.Table, place: int, folder: Path) -> str | None:
     return reasons[0] if reasons else None
 
 
-def test_every_row_of_parquet_has_one_reason_in_both_readers(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_row_of_parquet_has_one_reason_in_both_readers(tmp_path: Path) -> None:
     """Rows by other writers, with columns of other types: row by row the same is set aside for the same reason."""
     tables = {name: _odd_rows(columns) for name, columns in PARQUET.items()}
-    folders = [tmp_path / name for name in tables]
-    for folder, table in zip(folders, tables.values(), strict=True):
-        _described(folder)
-        pq.write_table(table, folder / "events.parquet")
     _described(tmp_path / "alone")
     told = set()
-    for (name, table), rows in zip(tables.items(), _rows_on_spark(spark, folders), strict=True):
-        on_spark = [row["problem"] for row in sorted(rows, key=lambda row: row["seq"])]
+    for name, table in tables.items():
+        folder = tmp_path / name
+        _described(folder)
+        pq.write_table(table, folder / "events.parquet")
+        read = _read_by_share(folder, folder / "out")
+        by_row = {row["row"]: row["reason"] for row in read.lost}
+        by_share = [by_row.get(place + 1) for place in range(len(table))]
         in_process = [_alone(table, place, tmp_path / "alone") for place in range(len(table) - 1)]
-        assert (name, on_spark) == (name, [*in_process, None])
+        assert (name, by_share) == (name, [*in_process, None])
         told.update(in_process)
     assert {"no kind", "unknown op", "token is not a 64-bit integer", "owner is not text", NO_ROW_IN_RUNS} <= told

@@ -26,8 +26,11 @@ from reports.formats.results import Results, load_results
 from reports.formats.results import judged as judged_results
 from reports.history_files import load_history
 from reports.pipeline.analysis import analyse, analyse_each
-from reports.pipeline.inputs import RUN_BITS
+from reports.pipeline.inputs import RUN_BITS, find_sources
 from reports.pipeline.local_analysis import analyse_locally
+from reports.pipeline.one_pass import OnePass
+from reports.pipeline.places import Place
+from reports.pipeline.summary import Facts
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario
 from tests.damage import ALWAYS_SEEN, DAMAGES, damaged
@@ -253,20 +256,47 @@ def test_locks_of_every_protocol_are_judged_alike_from_json_lines(spark: SparkSe
     assert verdicts_of(tmp_path / "out") == judged(events, runs) == judged(*load_history(folder)[:2])
 
 
-@pytest.mark.parametrize("groups", [1, 3])
-def test_grouping_does_not_change_a_verdict(spark: SparkSession, tmp_path: Path, groups: int) -> None:
-    """Runs are judged alike whichever others share their group, those without any event included."""
-    from reports.pipeline.inputs import find_sources
-    from reports.pipeline.records import read_records
-    from reports.pipeline.verdicts import judge_groups, unpacked
+def in_shares(folder: Path, out: Path, share_events: int) -> Facts:
+    """A pass in this process, with shares of so many events."""
+    one_pass = OnePass(
+        sources=find_sources([folder]),
+        out=Place(str(out)),
+        executor=lambda tasks, work: [work(task) for task in tasks],
+        is_joint=True,
+        cores=1,
+        run_events_max=10**6,
+        share_events=share_events,
+    )
+    [facts] = one_pass.run()
+    return facts
 
-    events, runs = history(["", "stale_write", "fork", "overlap"])
-    silent = runs_table([run_row(9, 9)])
-    described = pa.concat_tables([runs, silent])
-    records = read_records(spark, find_sources([write_parquet(tmp_path / "h", events, described)]))
-    table = unpacked(judge_groups(records.events, records.runs, groups=groups), "verdicts").toArrow()
-    found = table.sort_by([("run", "ascending"), ("clause", "ascending")]).to_pylist()
-    assert found == judged(events, described)
+
+@pytest.mark.parametrize("share_events", [1, 10**6])
+@pytest.mark.parametrize("is_strewn", [False, True])
+def test_how_runs_are_dealt_does_not_change_a_verdict(tmp_path: Path, share_events: int, is_strewn: bool) -> None:
+    """Runs are judged alike whichever others share their worker, and wherever their rows lie in the file.
+
+    One run has no event at all. Where runs are strewn over many row groups, they are brought together first.
+    """
+    events, runs = history(["", "stale_write", "fork", "overlap", "", ""])
+    described = pa.concat_tables([runs, runs_table([run_row(9, 9)])])
+    folder = write_parquet(tmp_path / "h", events, described)
+    if is_strewn:
+        strewn = events.take(pa.array(np.random.default_rng(5).permutation(len(events))))
+        pq.write_table(strewn, folder / "events.parquet", row_group_size=100)
+    facts = in_shares(folder, tmp_path / "out", share_events)
+    assert verdicts_of(tmp_path / "out") == judged(events, described)
+    assert (facts.counts.events, facts.counts.runs) == (len(events), 7)
+    assert not (tmp_path / "out/staging").exists()
+
+
+def test_a_run_that_is_larger_than_a_worker_is_refused_with_its_size_and_a_remedy(tmp_path: Path) -> None:
+    """Not a worker that dies of want of memory: which run, how large, how much fits, and what to do."""
+    events, runs = history(["", ""])
+    folder = write_parquet(tmp_path / "h", events, runs)
+    pass_of_dwarfs = OnePass(find_sources([folder]), Place(str(tmp_path / "out")), lambda *_: [], True, 1, 10)
+    with pytest.raises(HistoryUnreadable, match=r"run \d has \d+ events, .* memory for 10 .*give it more"):
+        pass_of_dwarfs.run()
 
 
 @pytest.mark.long
@@ -339,6 +369,8 @@ def test_one_pass_over_several_inputs_gives_each_what_it_gets_alone(spark: Spark
     assert [len(one["quarantine"]) for one in together] == [0, 1, 0]
     for place, (found, expected) in enumerate(zip(together, alone, strict=True), 1):
         assert load_results(tmp_path / f"out/{place}/results.json").model_dump(mode="json") == found
+        for told in (found, expected):
+            del told["provenance"]["worker_peak_mb"], told["provenance"]["driver_peak_mb"]
         assert {**found, "files": expected["files"]} == expected
         assert (tmp_path / f"out/{place}" / found["files"]["tables"] / "verdicts").is_dir()
 
@@ -381,6 +413,11 @@ def test_malformed_records_are_set_aside_counted_and_judged_by_nobody(passed: Ca
     written = [json.loads(line) for part in found.quarantine.glob("*.json") for line in part.open()]
     assert len([row for row in written if row["source"] == list(IN_ONE_PASS).index("malformed")]) == MALFORMED
     assert any("levitated" in row["record"] for row in written)
+    # Each by its place, from 1: the file, the line, and where in it the defect is.
+    lines = (found.folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    [levitated] = [row for row in written if "levitated" in row["record"]]
+    column = lines[1].index('"kind"') + 1
+    assert levitated["at"] == f"{found.folder / 'events.jsonl'}:2:{column}"
 
 
 def write_with_line(folder: Path, line: str) -> None:
@@ -582,8 +619,8 @@ def test_nothing_is_left_in_the_working_folder(spark: SparkSession) -> None:
     assert not [name for name in ("spark-warehouse", "metastore_db", "derby.log") if Path(name).exists()]
 
 
-SAME_ANYWHERE = set(Results.model_fields) - {"provenance", "files", "events", "title"}
-"""What both ways must say alike. Spark also counts the events of runs that it does not judge."""
+SAME_ANYWHERE = set(Results.model_fields) - {"provenance", "files", "title"}
+"""What both ways must say alike."""
 
 
 @pytest.mark.parametrize("name", list(IN_ONE_PASS))

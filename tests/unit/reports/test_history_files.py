@@ -313,7 +313,7 @@ def test_a_runs_file_without_a_row_describes_nothing(tmp_path, content):
     _, found, notes = load_history(tmp_path)
     assert (notes.inferred, found["is_inferred"].to_pylist()) == (1, [True])
     assert "without a row in runs" in " ".join(notes.lines)
-    assert [source.files.runs for source in find_sources([tmp_path])] == [None], "Spark reads the same files"
+    assert [source.runs for source in find_sources([tmp_path])] == [None], "Spark reads the same files"
 
 
 def _version_emptied(events: pa.Table) -> pa.Table:

@@ -1,8 +1,19 @@
-"""The tables of one history without Spark: calls, requests, samples of durations, clients and fairness.
+"""What a history's durations are: calls, requests, samples, clients and fairness, as tables.
 
-Row for row what the SQL of `reports.pipeline.latency` and `reports.pipeline.fairness` gives: the same columns, the same
-values. tests/spark/test_pipeline.py holds each way to the other. Two ways are written because each is needed: a
-JVM takes ten seconds before it reads a row, and a process holds a history in memory only up to some millions of rows.
+A *sample* is one duration with what it measures. Nothing is dropped: a wait that ended in a denial, a timeout or an
+unknown outcome is a sample with that outcome.
+
+    wait      call of an acquire to its answer, by outcome
+    hold      a grant's answer to the same task's call of release
+    release   call of a release to its answer, by outcome
+    request   a store request from leaving the client to its answer, by operation and outcome
+    lease     what was left of the promised validity, by the holder's own clock, when it
+              sent a renewal; below zero the promise had already ended
+    handoff   from the end of a grant to the grant of one who waits for it, after
+              release, expiry or death: as the checks measure it (`reports.checks.measures.handoff`)
+
+Fairness is counted from granted answers, so that a client that asked and never got is there with zero. Jain's index of
+a run is (Σx)² / (n·Σx²) over its clients that asked: 1 where all got the same, 1/n where one got everything.
 """
 
 from __future__ import annotations
@@ -47,9 +58,15 @@ class Texts:
 
 def texts(table: pa.Table, name: str) -> Texts:
     """A text column of a table: plain, or a dictionary in which a word may stand twice."""
-    column = pc.cast(table[name].combine_chunks(), pa.string()).dictionary_encode()
-    codes = pc.fill_null(column.indices.cast(pa.int64()), NO_TEXT).to_numpy(zero_copy_only=False)
-    return Texts(codes, column.dictionary.to_pylist())
+    column = table[name].combine_chunks()
+    if not pa.types.is_dictionary(column.type):
+        column = pc.cast(column, pa.string()).dictionary_encode()
+    codes: Ints = pc.fill_null(column.indices.cast(pa.int64()), NO_TEXT).to_numpy(zero_copy_only=False)
+    words = column.dictionary.to_pylist()
+    places = {word: place for place, word in reversed(list(enumerate(words)))}
+    if len(places) < len(words):
+        codes = np.array([*(places[word] for word in words), NO_TEXT], dtype=np.int64)[codes]
+    return Texts(codes, words)
 
 
 def integers(table: pa.Table, name: str) -> Ints:
@@ -75,16 +92,6 @@ def in_groups(*keys: Ints, then: tuple[Ints, ...] = ()) -> tuple[Ints, Ints]:
         ordered = key[order]
         opens[1:] |= ordered[1:] != ordered[:-1]
     return order, np.flatnonzero(opens)
-
-
-def percentiles(ordered: Ints, points: Floats) -> Floats:
-    """Exact percentiles of ascending values; between two values the line between them, as Spark's `percentile` does."""
-    position = (len(ordered) - 1) * points
-    lower, higher = np.floor(position), np.ceil(position)
-    low, high = ordered[lower.astype(np.int64)], ordered[higher.astype(np.int64)]
-    between = (higher - position) * low + (position - lower) * high
-    found: Floats = np.where(low == high, low.astype(np.float64), between)
-    return found
 
 
 def history_tables(events: pa.Table, handoffs: pa.Table) -> dict[str, pa.Table]:
@@ -195,7 +202,7 @@ SAMPLES: Final = pa.schema(
     [("run", pa.int64()), ("measure", pa.string()), ("op", pa.string()), ("outcome", pa.string()),
      ("value_ns", pa.int64()), ("at_ns", pa.int64())]
 )  # fmt: skip
-"""One duration each; docs: `reports.pipeline.latency`."""
+"""One duration each; see the head of this module."""
 
 
 def samples_table(events: pa.Table, calls: pa.Table, requests: pa.Table, handoffs: pa.Table) -> pa.Table:
@@ -264,12 +271,8 @@ def clients_table(calls: pa.Table) -> pa.Table:
     order, starts = in_groups(run, node.codes, task.codes, then=(wait,))
     ends = np.append(starts[1:], len(order)) if len(starts) else starts
     is_granted = texts(rows, "outcome").is_word("applied").astype(np.int64)
-    half = np.array([0.5])
-    medians: list[float | None] = []
-    for begin, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        known = wait[order[begin:end]]
-        known = known[known != ABSENT]
-        medians.append(float(percentiles(known, half)[0]) if len(known) else None)
+    answered = (wait != ABSENT).astype(np.int64)
+    known = np.add.reduceat(answered[order], starts) if len(starts) else starts
     first = order[starts]
     return pa.table(
         {
@@ -278,9 +281,19 @@ def clients_table(calls: pa.Table) -> pa.Table:
             "task": task.array(first),
             "asked": pa.array(ends - starts),
             "granted": pa.array(np.add.reduceat(is_granted[order], starts) if len(starts) else starts),
-            "wait_p50_ns": pa.array(medians, pa.float64()),
+            "wait_p50_ns": _medians(wait[order], ends, known),
             "wait_max_ns": optional(_greatest(wait, wait != ABSENT, order, starts)),
         }
+    )
+
+
+def _medians(ordered: Ints, ends: Ints, known: Ints) -> pa.Array:
+    """Per group the median of its known values, which are the last ones before its end; null where it has none."""
+    low = np.maximum(ends - known + (known - 1) // 2, 0)
+    high = np.maximum(ends - known + known // 2, 0)
+    medians = 0.5 * ordered[low] + 0.5 * ordered[high] if len(ends) else np.zeros(0)
+    return pa.array(
+        np.where(low == high, ordered[low], medians) if len(ends) else medians, pa.float64(), mask=known == 0
     )
 
 
