@@ -1,9 +1,7 @@
 """The rules that make a record an event of a history, each with the reason that a broken rule gives.
 
-Two readers apply it: `reports.history_files` in this process, and `reports.pipeline.records` on Spark. So a record that
-one of them sets aside is set aside by the other one, for the same reason. JSON lines are read by one function,
-`read_record`, wherever the line is. Parquet has columns, which each reader checks in its own way; the rules of a column
-and the words are those of `COLUMNS`.
+`reports.record_tables` applies them to lines and to Parquet, in this process and in the workers of Spark. So a record
+that is set aside in one of them is set aside in the other one, for the same reason.
 
 A record with several defects is counted under the first one: the text as a whole, then the columns in the order of the
 schema, and of one column its absence, its type and its value. The run comes first, so that a record that is no event
@@ -131,7 +129,7 @@ _COLUMN_OF_REASON: Final = {
 
 
 def place_in_line(line: bytes, reason: str) -> int:
-    """Where in a line the defect is that `read_record` found, in characters from 1; 1 where it has no place."""
+    """The place in a line of the defect that `read_record` found, in characters from 1; 1 where it has none."""
     if reason == NOT_JSON:
         try:
             read_json(line)

@@ -1,4 +1,4 @@
-"""What a history's durations are: calls, requests, samples, clients and fairness, as tables.
+"""Tables of the durations of a history: calls, requests, samples, clients and fairness.
 
 A *sample* is one duration with what it measures. Nothing is dropped: a wait that ended in a denial, a timeout or an
 unknown outcome is a sample with that outcome.

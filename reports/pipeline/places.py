@@ -1,4 +1,4 @@
-"""Where histories and tables lie: a path of this machine, or an address as Hadoop writes it (`s3a://…`, `hdfs://…`).
+"""Places of histories and tables: a path of this machine, or an address as Hadoop writes it (`s3a://…`, `hdfs://…`).
 
 Workers read and write by Arrow's own file systems, in the process that judges, so that no row passes through the JVM.
 The settings `fs.s3a.*` of the Spark session apply. `hdfs://` needs Hadoop's libhdfs on the machines that read.

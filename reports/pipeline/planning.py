@@ -46,7 +46,7 @@ class RowGroup:
     nameless: int
 
     def rows_between(self, first: int, last: int) -> int:
-        """How many rows are of runs from `first` to `last`."""
+        """The number of rows of runs from `first` to `last`."""
         begin, end = np.searchsorted(self.runs, first), np.searchsorted(self.runs, last, side="right")
         return int(self.counts[begin:end].sum())
 
@@ -62,7 +62,7 @@ class RunRange:
 
 
 def take_stock(files: Iterable[Place]) -> list[RowGroup]:
-    """What is in each row group of these files. Raises HistoryUnreadable for one that is no Parquet of a history."""
+    """Row groups of these files, and what is in each. Raises HistoryUnreadable for a file of another kind."""
     found = []
     for file in files:
         try:
@@ -121,7 +121,7 @@ def deal_runs(groups: Sequence[RowGroup], described: pa.Table | None, *, share_e
 
 
 def read_again(ranges: Sequence[RunRange], groups: Sequence[RowGroup]) -> float:
-    """How often each row is read on average, if these ranges are."""
+    """Readings of each row, on average, where these ranges are read."""
     rows = sum(group.rows for group in groups)
     return sum(group.rows for each in ranges for group in each.groups) / max(1, rows)
 

@@ -28,6 +28,8 @@ ROW: Final = "_row"
 """Columns of a staged file: the file that a row came from, and its row or line there, from 1."""
 STRETCH_BYTES: Final = 16 << 20
 STRETCH_ROWS: Final = 1_000_000
+_PIECES_MAX: Final = 64
+"""So many pieces of a line, of `LINE_BYTES_MAX` each, are added to a stretch until the line ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a worker found in a stretch. file: what it wrote; None where there was no event.
+    """The findings of a worker in a stretch. file: what it wrote; None where there was no event.
 
     lost: reasons and how many records each set aside. lost_runs: runs that lost one. nameless: lost without a run.
     """
@@ -69,7 +71,7 @@ def stretches(index: int, file: Place) -> Iterator[Stretch]:
         while block := opened.read(STRETCH_BYTES):
             end, lines = begin + len(block), block.count(b"\n")
             # Bounded: a file without line ends must not come as one stretch.
-            for _ in range(STRETCH_BYTES // LINE_BYTES_MAX):
+            for _ in range(_PIECES_MAX):
                 if block.endswith(b"\n"):
                     break
                 block = opened.readline(LINE_BYTES_MAX)

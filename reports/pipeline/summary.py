@@ -75,7 +75,7 @@ FailureKey = tuple[str, str, str]
 
 @dataclass
 class Facts:
-    """What an analysis knows of some runs; it adds up, run by run. Keys of `rejects` are source indexes and reasons.
+    """The facts of an analysis about some runs; they add up. Keys of `rejects` are source indexes and reasons.
 
     counts: what the verdict is made of, and the events that were judged. tallies: what is measured.
     """

@@ -1,4 +1,4 @@
-"""What a page tells of many runs, as values that add up: outcomes, distributions, samples of pictures, clients.
+"""Tallies of many runs, for a page: outcomes, distributions, samples of pictures and clients, as values that add up.
 
 A share of the runs is counted where its events are, in this process or in a worker of Spark, and its `Tallies` are
 joined with those of other shares, in any order. Their size follows the number of cells (scenario, lock and store),
@@ -146,7 +146,7 @@ def _least(hashes: npt.NDArray[np.uint64], run: Ints, at: Ints, value: Ints) -> 
 
 @dataclass(slots=True)
 class CellFairness:
-    """How evenly the grants of a cell went to its clients. jain: the index of each run; longest_streak: of any run."""
+    """Fairness of a cell: how evenly its grants went to its clients. jain: of each run. longest_streak: of any run."""
 
     runs: int = 0
     grants: int = 0

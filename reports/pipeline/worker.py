@@ -1,4 +1,4 @@
-"""What a worker of Spark does: read its shares of a history, judge and measure them, write their tables.
+"""Work of a worker of Spark: read its shares of a history, judge and measure them, write their tables.
 
 A row is read once and goes into no other process: the worker reads the row groups that hold its runs, sets aside what
 is no event, judges, and writes every table of its runs. What it tells the driver is small: facts that add up.
@@ -55,7 +55,7 @@ class Share:
 
 @dataclass(slots=True)
 class Told:
-    """What a task tells the driver. facts: by part. read: by source, the records that were events.
+    """The answer of a task to the driver. facts: by part. read: by source, the records that were events.
 
     refused: why a history cannot be read at all. peak_bytes: the most memory that the worker has had so far.
     """

@@ -1,0 +1,118 @@
+"""Histories in shares: what is told of them together is what is told of the whole, wherever they were cut and lie."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from lockref.errors import HistoryUnreadable
+from reports.history_files import load_history, write_history, write_json_lines
+from reports.pipeline import staging, tallies
+from reports.pipeline.inputs import find_sources
+from reports.pipeline.measuring import measure_runs
+from reports.pipeline.one_pass import OnePass
+from reports.pipeline.places import Place, Settings
+from reports.pipeline.staging import stretches
+from reports.pipeline.summary import Facts, summarise
+from tests.spark.histories import history
+
+
+def in_shares(given: Path | str, out: Path | str, *, share_events: int = 200, settings: Settings = ()) -> Facts:
+    """The facts of a pass in this process."""
+    one_pass = OnePass(
+        sources=find_sources([given], settings),
+        out=Place(str(out), settings),
+        executor=lambda tasks, work: [work(task) for task in tasks],
+        is_joint=True,
+        cores=1,
+        run_events_max=10**6,
+        share_events=share_events,
+    )
+    [facts] = one_pass.run()
+    assert len(one_pass.shares) > 1 or share_events > 10**5
+    return facts
+
+
+def as_a_whole(folder: Path) -> Facts:
+    """The facts of the whole history at once."""
+    events, runs, notes = load_history(folder)
+    return measure_runs(events, runs, notes, index=0, name=str(folder))[0]
+
+
+def test_the_figures_of_shares_add_up_to_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Quantiles, outcomes, fairness, clients, and the same samples in the pictures, of which only some have room."""
+    monkeypatch.setattr(tallies, "POINTS_MAX", 20)
+    write_history(tmp_path / "h", *history(["", "overlap", "fork", ""]))
+    told = [
+        summarise(facts).model_dump()
+        for facts in (in_shares(tmp_path / "h", tmp_path / "o"), as_a_whole(tmp_path / "h"))
+    ]
+    for results in told:
+        for failure in results["failures"]:
+            failure.pop("timeline"), failure.pop("block")
+    assert told[0] == told[1]
+    assert sum(len(scatter["points"]) for scatter in told[0]["scatters"] if scatter["measure"] == "wait") == 20
+
+
+def test_lines_are_told_by_their_place_in_the_file_wherever_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The stretches of a file cover it once; a record that is none is told by its own line and column."""
+    events, runs = history(["", "overlap", ""])
+    write_json_lines(tmp_path / "h", events, runs)
+    path = tmp_path / "h/events.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines.insert(200, '{"run": 1, "at_ns": "soon", "node": "n1", "kind": "call"}')
+    lines.insert(90, "")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.setattr(staging, "STRETCH_BYTES", 1 << 14)
+    cut = list(stretches(0, Place(str(path))))
+    assert len(cut) > 3
+    assert [one.begin for one in cut] == [0, *(one.end for one in cut[:-1])]
+    assert cut[-1].end == path.stat().st_size
+    facts = in_shares(tmp_path / "h", tmp_path / "o", share_events=10**6)
+    [part] = (tmp_path / "o/quarantine").iterdir()
+    [lost] = [json.loads(line) for line in part.open(encoding="utf-8")]
+    assert lost["at"] == f"{path}:202:12"
+    whole = as_a_whole(tmp_path / "h")
+    assert (facts.rejects, facts.counts.damaged, facts.counts.runs) == (whole.rejects, 1, 2)
+
+
+def test_a_pass_that_is_refused_leaves_no_tables(tmp_path: Path):
+    """Half of the tables must not look like all of them."""
+    write_history(tmp_path / "h", *history([""]))
+    in_shares(tmp_path / "h", tmp_path / "o", share_events=10**6)
+    assert (tmp_path / "o/tables").is_dir()
+    (tmp_path / "h/events.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(HistoryUnreadable, match="no readable Parquet file"):
+        in_shares(tmp_path / "h", tmp_path / "o")
+    assert not (tmp_path / "o/tables").exists()
+
+
+def test_an_address_of_an_unknown_kind_is_refused_with_those_that_are_known(tmp_path: Path):
+    with pytest.raises(HistoryUnreadable, match=r"no reader for ftp://; there are s3://.*hdfs://"):
+        in_shares("ftp://host/run", tmp_path)
+
+
+def test_a_history_at_an_address_is_judged_there(tmp_path: Path):
+    """An address in and out: the same facts as from the folder, and the tables at the address."""
+    events, runs = history(["", "overlap", ""])
+    write_history(tmp_path / "h", events, runs)
+    found = in_shares(f"file://{tmp_path}/h", f"file://{tmp_path}/o", share_events=10**6)
+    assert found.counts.verdicts == as_a_whole(tmp_path / "h").counts.verdicts
+    assert list((tmp_path / "o/tables/verdicts").iterdir())
+    with pytest.raises(HistoryUnreadable, match=r"holds no events\.parquet and no events\.jsonl"):
+        in_shares(f"file://{tmp_path}", tmp_path / "o")
+
+
+def test_object_stores_are_reached_with_the_settings_of_hadoop(monkeypatch: pytest.MonkeyPatch):
+    """`fs.s3a.*` of the session become the options of Arrow's file system; what is not set is left to its defaults."""
+    asked = []
+    monkeypatch.setattr(fs, "S3FileSystem", lambda **options: asked.append(options))
+    settings = (("fs.s3a.endpoint", "http://127.0.0.1:9000"), ("fs.s3a.access.key", "k"), ("fs.s3a.secret.key", "s"))
+    assert Place("s3a://bucket/run/events.parquet", settings)._resolved()[1] == "bucket/run/events.parquet"
+    Place("s3a://bucket/run")._resolved()
+    told = {"endpoint_override": "127.0.0.1:9000", "scheme": "http", "access_key": "k", "secret_key": "s"}
+    assert asked == [told, {}]
+    assert "k" not in repr(Place("s3a://bucket", settings)).removeprefix("Place(s3a://bucket")
