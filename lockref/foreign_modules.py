@@ -102,8 +102,9 @@ def _set_strangers_aside(folder: Path) -> None:
         home = _home(sys.modules[name])
         if home is not None and home != folder and home in _folders and home != rooms.HOME:
             _rename(name, "", f"@{_digest(home)}")
-    for kept in sorted({full.partition(".")[0] for full in sys.modules if f"@{_digest(folder)}" in full}):
-        _rename(kept.partition("@")[0], f"@{_digest(folder)}", "")
+    mark = f"@{_digest(folder)}"
+    for kept in sorted({full.partition(".")[0] for full in sys.modules if mark in full}):
+        _rename(kept.partition("@")[0], mark, "")
 
 
 def _rename(name: str, before: str, after: str) -> None:

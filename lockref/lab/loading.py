@@ -33,6 +33,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib import metadata
@@ -272,8 +273,10 @@ def _builder(made: type) -> Callable[[LockContext], Any]:
 
 
 def _module_by_name(source: str, whose: str) -> ModuleType:
+    # A module of this package has no neighbours in the user's folder, so the search for them is left out.
+    is_own = source.partition(".")[0] == __name__.partition(".")[0]
     try:
-        with importable(Path.cwd(), source):
+        with nullcontext() if is_own else importable(Path.cwd(), source):
             return importlib.import_module(source)
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):

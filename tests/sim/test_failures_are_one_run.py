@@ -31,12 +31,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("failures")
 
 
+@pytest.fixture
+def shrunk_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shrunk in so few runs that other figures come of it, and not in as many as it takes to leave out all."""
+    monkeypatch.setattr(failure_store, "SHRINK_RUNS_MAX", 20)
+
+
 @pytest.fixture(scope="module")
 def campaign() -> CampaignResult:
     """Hudi's lock in enough seeds of a swarm that several clauses break, and one of them in two ways."""
     return run_campaign(load_scenario("swarm"), load_provider("hudi"), range(1, 61), keep_runs=0)
 
 
+@pytest.mark.usefixtures("shrunk_some")
 def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path, campaign: CampaignResult) -> None:
     """Two of five stored failures told the figures of the run before shrinking, beside the plan of the shrunk one."""
     scenario, spec = load_scenario("swarm"), load_provider("hudi")
@@ -65,6 +72,7 @@ def test_message_witness_picture_and_block_are_of_the_stored_run(folder: Path, c
     assert differ, "shrinking changed no figure here: this test shows nothing"
 
 
+@pytest.mark.usefixtures("shrunk_some")
 def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path, campaign: CampaignResult) -> None:
     """A false denial is not shrunk to a false grant: that would be another failure under the same id."""
     store = FailureStore(load_scenario("swarm"), load_provider("hudi"), folder=folder)
@@ -76,6 +84,7 @@ def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path, campaig
         assert shown.finding.kind == finding.kind
 
 
+@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_shrinking_tells_how_far_it_is(tmp_path: Path) -> None:
     """It may take a minute after the last seed: a command that says nothing then looks stuck."""
     scenario, spec = load_scenario("e08"), load_provider("hudi")

@@ -622,6 +622,9 @@ def test_a_demo_that_shows_too_little_says_so(
     """One thread never contends: the demo tries again for longer, then says what to do; exit 3, nothing broke."""
     monkeypatch.setattr(demonstration, "BACKEND", "memory:demo")
     monkeypatch.setattr(demonstration, "BASELINE_SEEDS", 5)
+    # The pages are drawn in the test below.
+    monkeypatch.setattr(demonstration, "write_report", lambda *_, **__: "no page")
+    monkeypatch.setattr(demonstration, "write_comparison", lambda *_: None)
     assert run(["demo", "--seeds", "2", "--contenders", "1", "--for", "50ms", "--no-spark"]) == 3
     told = capsys.readouterr().out
     assert "Again, with 1 threads for 0.15 s" in told
