@@ -53,7 +53,7 @@ def result_lines(results: Results, repeats: Mapping[str, str] = MappingProxyType
     asked = [name for name in (*SAFETY, *LIVENESS) if name not in COMMITS]
     unasked = [name for name in asked if _is_unasked(results.clauses.get(name))]
     if "S7" in unasked and results.runs > results.damaged:
-        yield f"  not judged in any run: {', '.join(unasked)} (docs/spec.md says when a clause does not apply)", ""
+        yield f"  not judged in any run: {', '.join(unasked)} (these runs have nothing that they ask about)", ""
     if not_demanded:
         yield f"  not demanded here, for no lock is known to keep it: {', '.join(not_demanded)}", "dim"
     repeated = [failure for failure in results.failures if failure.id in repeats]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 LEGEND: Final = """\
-a scenario, and what is expected of each build in it (clauses: docs/spec.md); below, what happens
+a scenario, and what is expected of each build in it; below, what happens
   held                   no clause breaks, in any run
   held S1 S3             these clauses hold; the others are not asked about
   violated S3; held S1   S3 breaks in at least one run, S1 in none"""

@@ -27,6 +27,7 @@ from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec
 from lockref.provider import LockSettings
 from lockref.runtime import NS_PER_MS
+from reports.checks.spec import CLAUSES
 from scenarios.envelope.contended import Point
 
 BETA_NS: Final = LockSettings().drift_bound_ns
@@ -67,7 +68,7 @@ class Promise:
     @property
     def references(self) -> list[str]:
         """The places at which the clause and its limits are said."""
-        return [f"docs/spec.md, {self.clause}", *(limit.reference for limit in self.limits)]
+        return [f"{self.clause}: {CLAUSES[self.clause]}", *(limit.reference for limit in self.limits)]
 
     @property
     def text(self) -> str:

@@ -85,15 +85,22 @@ def list_scenarios(
         first = scenario.about.strip().split(". ")[0].rstrip(".")
         if first:
             console.say(f"    {printable(f'{first}.', limit=ABOUT_MAX)}", style="dim")
+    named = {clause for _, scenario in chosen for clause in _clauses(scenario)}
+    for clause in (clause for clause in CLAUSES if clause in named):
+        console.say(f"  {clause:<4} {CLAUSES[clause]}", style="dim")
     if len(chosen) < len(loaded):
         console.say(f"{counted(len(chosen), 'scenario')} of {len(loaded)}", style="dim")
 
 
+def _clauses(scenario: Scenario) -> set[str]:
+    """The clauses that the scenario expects something of, by name."""
+    return {clause for each in scenario.expect.values() if isinstance(each, dict) for clause in each}
+
+
 def _words(scenario: Scenario) -> Iterator[set[str]]:
     """The ids, clauses, kinds of faults and builds of a scenario."""
-    said = scenario.expect.values()
     yield set(scenario.ids)
-    yield {clause for each in said if isinstance(each, dict) for clause in each}
+    yield _clauses(scenario)
     yield {fault.kind for fault in scenario.faults} | set(scenario.swarm.kinds if scenario.swarm else ())
     yield set(scenario.expect)
 

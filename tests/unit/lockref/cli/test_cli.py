@@ -205,6 +205,8 @@ def test_the_catalogue_begins_with_how_to_read_it(capsys: pytest.CaptureFixture[
     for form in ("held", "held S1", "violated S3; held S1"):
         assert re.search(rf"^  {form}.* {{2,}}", legend, re.MULTILINE), form
         assert re.search(rf" {form}\b", listing), form
+    assert "\n  S3   No two clients believe they hold the same lock at one instant.\n" in listing
+    assert "docs/" not in legend + listing, "an installed lockref has no docs"
 
 
 @pytest.mark.parametrize("command", [["sim", "e08", "--seeds", "1"], ["bench", "--backend", "memory:", "--for", "1s"]])

@@ -17,7 +17,7 @@ def told(title: str, *, failures: tuple[str, ...] = ()) -> Told:
         verdict="held",
         badge="kept its promise",
         sentences=[f"{title} held."],
-        promises=[("S3", "clocks agree within β", "docs/spec.md, S3")],
+        promises=[("S3", "clocks agree within β", "S3: no two believe")],
         rows=[["9.75 s", "<3/20"]],
         failures=failures,
     )

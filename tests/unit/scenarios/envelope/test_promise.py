@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lockref.lab.loading import ProviderSpec, load_provider
+from reports.checks.spec import CLAUSES
 from scenarios.envelope.contended import Point
 from scenarios.envelope.promise import BETA_NS, CLOCKS, STAMP, promises_of
 
@@ -85,5 +86,5 @@ def test_a_lock_that_says_nothing_promises_nothing() -> None:
 def test_each_limit_names_its_place_in_the_specification() -> None:
     for spec in (HUDI, HARDENED, DYNAMODB):
         for promise in promises_of(spec, shows_tokens=True).values():
-            assert promise.references[0] == f"docs/spec.md, {promise.clause}"
+            assert promise.references[0] == f"{promise.clause}: {CLAUSES[promise.clause]}"
             assert len(promise.references) == 1 + len(promise.limits)
