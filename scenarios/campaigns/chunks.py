@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +30,8 @@ from scenarios.campaigns.orders import ChunkOrder
 from scenarios.campaigns.places import Place
 from scenarios.campaigns.sheltered import shelter
 
+_ACCOUNT: Final = re.compile(r"chunk-([0-9]{6})\.json")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkAnswer:
@@ -45,6 +49,12 @@ class ChunkAnswer:
 def account_name(number: int) -> str:
     """The file that commits a chunk, in the place of its campaign."""
     return f"{CHUNKS}/chunk-{number:06d}.json"
+
+
+def committed_chunks(place: Place) -> list[int]:
+    """The numbers of the chunks whose account stands in a place, sorted."""
+    found = (_ACCOUNT.fullmatch(name) for name in place.names(CHUNKS))
+    return sorted(int(match[1]) for match in found if match is not None)
 
 
 def history_names(number: int) -> tuple[str, str]:

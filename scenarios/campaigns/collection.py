@@ -22,7 +22,7 @@ from reports.checks.summary import Finding, Summary
 from reports.history_files import CHUNKS, EVENTS, RUNS
 from scenarios.campaign import sure_faults
 from scenarios.campaigns.account import ChunkAccount, NotAnAccount, read_account
-from scenarios.campaigns.chunks import ChunkAnswer, account_name, drop_kept, run_sheltered
+from scenarios.campaigns.chunks import ChunkAnswer, account_name, committed_chunks, drop_kept, run_sheltered
 from scenarios.campaigns.identity import Identity, read_identity, write_identity
 from scenarios.campaigns.orders import ChunkOrder, Order
 from scenarios.executor import Executor
@@ -146,6 +146,9 @@ def begin(order: Order, identity: Identity, *, is_resumed: bool) -> None:
         raise ConfigError(
             f"{order.place}: this very campaign has begun there: add --resume to go on, or choose another --out"
         )
+    # An account of before says nothing of what runs now.
+    for name in ("results.json", "junit.xml"):
+        order.place.remove(name)
     if known is None:
         for table in (EVENTS, RUNS):
             order.place.remove(f"{table}.parquet")
@@ -213,8 +216,7 @@ class _Running:
 
 def _committed(order: Order) -> frozenset[int]:
     """The chunks that stand in the place, whole. One that cannot be used runs again."""
-    there = set(order.place.names(CHUNKS))
-    return frozenset(number for number in range(order.chunks) if f"chunk-{number:06d}.json" in there)
+    return frozenset(committed_chunks(order.place))
 
 
 def _left(running: Sequence[_Running]) -> Iterator[ChunkOrder]:

@@ -105,8 +105,8 @@ class Shelter:
             # What it holds is not given back by a lock that keeps it.
             self.close()
             return ConfigError(
-                f"{piece}: {raised.text}: more than {MEMORY_MAX >> 30} GiB of memory were asked for; "
-                "does the lock under test keep what it reads?"
+                f"{piece}: more than {MEMORY_MAX >> 30} GiB of memory were asked for; does the lock under test keep "
+                "what it reads?"
             )
         if not isinstance(raised.error, LockrefError):
             raised.error.add_note(f"in the process for {piece}: {raised.text}")
@@ -202,8 +202,6 @@ def _serve(pieces: Connection, answers: Connection, memory: Any, *, words: int, 
                 answer = work(piece)
             except BaseException as error:  # noqa: BLE001 - the parent gets whatever it is, as from a call
                 answer = _Raised(error, f"{type(error).__name__}: {error}"[:_TEXT_MAX])
-                if isinstance(error, MemoryError):
-                    answer = _Raised(MemoryError(), beat.under_way_in(memory) or "MemoryError")
             answers.send(answer)
             del work, piece, answer
     except (EOFError, OSError):

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +30,13 @@ class Cluster:
         """The processes of executors, each the child of a worker."""
         found = []
         for process in self.processes[1:]:
-            if process.poll() is None:
-                found += [
-                    child
-                    for child in psutil.Process(process.pid).children(recursive=True)
-                    if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline())
-                ]
+            if process.poll() is not None:
+                continue
+            for child in psutil.Process(process.pid).children(recursive=True):
+                # It may end while it is looked at.
+                with suppress(psutil.Error):
+                    if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline()):
+                        found.append(child)
         return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,6 +19,11 @@ from reports.account import judged_history, summarised_results
 from reports.checks.summary import Summary
 from reports.formats.results import Results, load_results
 from reports.history_files import CHUNKS, EVENTS, HISTORIES, has_history, read_runs, runs_beside
+from scenarios.campaigns.account import NotAnAccount, read_account
+from scenarios.campaigns.chunks import account_name, committed_chunks
+from scenarios.campaigns.identity import FILE as CAMPAIGN
+from scenarios.campaigns.identity import read_identity
+from scenarios.campaigns.places import FolderPlace
 from scenarios.checkpoint import Chunk, chunks_from, read_fingerprint
 
 RESULTS: Final = "results.json"
@@ -82,13 +88,7 @@ class Seeds:
         if self._of is None:
             return None
         scenario, provider = (", ".join(sorted({party[which] for party in self._parties})) for which in (0, 1))
-        results = None
-        if self._read:
-            results = summarised_results(
-                self.summary, title=scenario, scenario=scenario, provider=provider, provenance={}
-            )
-            for failure in results.failures:
-                failure.replay = self._replay(scenario, provider, failure.run)
+        results = _told(self.summary, scenario, provider, self.arguments) if self._read else None
         title = f"{scenario} under {provider}" if self._parties else str(self.arguments.get("provider", ""))
         return Sight(part=self.name, title=title, unit="seeds", done=self.summary.runs, of=self._of, results=results)
 
@@ -101,13 +101,54 @@ class Seeds:
         )
         self._read += 1
 
-    def _replay(self, scenario: str, provider: str, seed: int) -> str:
-        """The line that runs one seed again. Its failure is stored, and shrunk, when the campaign is over."""
-        named = [str(name) for name in self.arguments.get("scenarios", ())]
-        # Where there are several scenarios, each has a part of its own, named as the scenario names itself.
-        which = named[0] if len(named) == 1 else scenario
-        lock = str(self.arguments.get("provider", provider))
-        return f"lockref {shlex.join(['sim', which, '--provider', lock, '--seeds', str(seed)])}"
+
+@dataclass(slots=True)
+class Committed:
+    """A campaign whose executors commit their chunks to the folder, in any order (`scenarios.campaigns`)."""
+
+    folder: Path
+    name: str
+    arguments: Mapping[str, Any]
+    summary: Summary = field(default_factory=Summary)
+    _read: set[int] = field(default_factory=set)
+
+    def look(self) -> Sight | None:
+        """As `Part.look`. A file of a chunk that is torn counts as one that is not there. Errors: ConfigError."""
+        place = FolderPlace(self.folder)
+        known = read_identity(place)
+        if known is None:
+            return None
+        for number in committed_chunks(place):
+            if number not in self._read:
+                content = place.read(account_name(number))
+                with suppress(NotAnAccount):
+                    account = read_account(content or b"", campaign=known.digest, chunk=number)
+                    self.summary.add(account.summary(frozenset()))
+                    self._read.add(number)
+        results = _told(self.summary, known.scenario, known.provider, self.arguments) if self._read else None
+        return Sight(
+            part=self.name,
+            title=f"{known.scenario} under {known.provider}",
+            unit="seeds",
+            done=self.summary.runs,
+            of=known.seeds[1] - known.seeds[0],
+            results=results,
+        )
+
+
+def _told(summary: Summary, scenario: str, provider: str, arguments: Mapping[str, Any]) -> Results:
+    """The account so far, each failure with the line that runs its seed again.
+
+    The failures themselves are stored, and shrunk, when the campaign is over.
+    """
+    results = summarised_results(summary, title=scenario, scenario=scenario, provider=provider, provenance={})
+    named = [str(name) for name in arguments.get("scenarios", ())]
+    # Where there are several scenarios, each has a part of its own, named as the scenario names itself.
+    which = named[0] if len(named) == 1 else scenario
+    lock = str(arguments.get("provider", provider))
+    for failure in results.failures:
+        failure.replay = f"lockref {shlex.join(['sim', which, '--provider', lock, '--seeds', str(failure.run)])}"
+    return results
 
 
 @dataclass(slots=True)
@@ -173,6 +214,8 @@ def part_of(folder: Path, name: str, *, arguments: Mapping[str, Any], now_ns: Ca
     """The part that a folder is at this moment; None for a folder that shows nothing yet."""
     if (folder / RESULTS).exists() and any((folder / each).exists() for each in HISTORIES):
         return Finished(folder, name)
+    if (folder / CAMPAIGN).exists():
+        return Committed(folder, name, arguments)
     if (folder / CHUNKS).is_dir():
         return Seeds(folder, name, arguments)
     if is_spool(folder / SPOOL):
