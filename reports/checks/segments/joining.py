@@ -1,0 +1,269 @@
+"""The judgements of pieces, joined into one of the run.
+
+A count of the run is a sum: what was found with a piece at hand, less what the carried events alone had shown. A
+clause held if it was asked in some piece and broke in none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lockref.strict_json import read_object
+from reports.checks.classes import (
+    CLASS_SCHEMA,
+    CLASSES,
+    CLEAN,
+    FENCED_OVERLAP,
+    HARM,
+    LATENT_OVERLAP,
+    TOKEN_REGRESSION,
+)
+from reports.checks.facts.surroundings.integrity import CUT_OFF, RECORD_SCHEMA, WHOLE
+from reports.checks.facts.surroundings.store_answers import STORE_ANSWERS_SCHEMA
+from reports.checks.judgement import Judgement
+from reports.checks.measures.endings import ENDINGS, ENDINGS_SCHEMA
+from reports.checks.rulings import VERDICT_SCHEMA
+from reports.checks.situations import REACH_SCHEMA
+from reports.checks.spec import CLAUSES, COMMITS, HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
+
+IN_SEGMENTS: Final[Mapping[str, str]] = {
+    "S1": "a write and the one that it replaced",
+    "S2": "the highest token, and the last grants",
+    "S3": "tenures that are open",
+    "S4": "tenures that are open, and the last grants",
+    "S5": "the grant in force",
+    "S6": "the last grants of each lock",
+    "S7": "calls that are open, and the grants during them",
+    "L1": "waits that go on, and the grants during them",
+    "L2": "the grant of the holder that died",
+    "L3": "the last release, and waits that go on",
+    "L4": "tenures that are open",
+    "L5": "calls that are open",
+    "L6": "the grant that a failed call left",
+    "F1": "calls that are open, and the grants during them",
+}
+"""The clauses that are asked piece by piece, and what each needs of the pieces before: all of it is carried."""
+
+OF_THE_WHOLE: Final[Mapping[str, str]] = {
+    "F2": "whether a client was ever served is known at the end alone",
+    **dict.fromkeys(COMMITS, "a commit may stand in any version of its log"),
+}
+"""The clauses that can be asked of the whole run alone, and why. Where they apply, they are inconclusive."""
+
+NOT_IN_SEGMENTS: Final = "not asked in segments"
+BEYOND: Final = (
+    f"{NOT_IN_SEGMENTS}: an event names a grant, a request or a state from before the events that are carried from "
+    "piece to piece"
+)
+SERVED: Final = "clients_served"
+_AFTER_SILENCE: Final = ("L1", "L2", "L3", "L6", "F1")
+"""The clauses that begin anew when the store of a real run comes back after a silence."""
+
+
+@dataclass(slots=True)
+class _Standing:
+    """One clause so far. count: violations; at_ns, witness: the first one. is_held: it was asked, and nothing stood
+    against it in some piece. doubt: why it is inconclusive. excuse: why it did not apply to the piece before.
+    """
+
+    count: int = 0
+    at_ns: int | None = None
+    witness: str | None = None
+    is_held: bool = False
+    doubt: str | None = None
+    excuse: str | None = None
+
+    def row(self, run: int, clause: str) -> dict[str, Any]:
+        told = {"run": run, "clause": clause, "count": 0, "at_ns": None}
+        if self.count > 0:
+            return {**told, "verdict": VIOLATED, "count": self.count, "at_ns": self.at_ns, "witness": self.witness}
+        if self.doubt is not None:
+            return {**told, "verdict": INCONCLUSIVE, "witness": self.doubt}
+        if self.is_held or self.excuse is None:
+            return {**told, "verdict": HELD, "witness": None}
+        return {**told, "verdict": NOT_APPLICABLE, "witness": self.excuse}
+
+
+@dataclass(slots=True)
+class JoinedJudgement:
+    """The judgement of one run so far. run: its number. origin_ns: see `Case.origin_ns`, of the whole run."""
+
+    run: int
+    origin_ns: int | None = None
+    _clauses: dict[str, _Standing] = field(default_factory=lambda: {name: _Standing() for name in CLAUSES})
+    _classes: list[str] = field(default_factory=list)
+    _reach: Counter[str] = field(default_factory=Counter)
+    _endings: Counter[str] = field(default_factory=Counter)
+    _gap_ns: int | None = None
+    _host_late_ns: int = 0
+    _answers: dict[str, Any] = field(default_factory=dict)
+    _silences: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _served: set[tuple[str, str]] = field(default_factory=set)
+    _resources: set[tuple[str, int]] = field(default_factory=set)
+    _last: Judgement | None = None
+    _with_token: pa.Table | None = None
+
+    def add(self, found: Judgement, known: Judgement | None, *, seq_at: list[int], origin_ns: int) -> None:
+        """Add a piece. found: the judgement of the carried events and the piece; known: of the carried events alone.
+
+        seq_at: by number in the stretch that was judged, the number of the event in the run. origin_ns: from when on
+        the times of that stretch count.
+        """
+        self.origin_ns = origin_ns if self.origin_ns is None else self.origin_ns
+        verdicts = [] if known is None else known.verdicts.to_pylist()
+        before = {row["clause"]: row["count"] for row in verdicts}
+        was_first = {row["clause"]: row["at_ns"] for row in verdicts}
+        has_fallen_silent = self._join_answers(found, known, origin_ns)
+        for row in found.verdicts.to_pylist():
+            clause = self._clauses[row["clause"]]
+            if has_fallen_silent and row["clause"] in _AFTER_SILENCE:
+                clause.count, clause.at_ns, clause.witness, before[row["clause"]] = 0, None, None, 0
+            fresh = row["count"] - before.get(row["clause"], 0)
+            clause.count += fresh
+            if row["verdict"] == VIOLATED:
+                # The first violation may go on in this piece, and then its instant is a later one.
+                is_same = clause.at_ns is not None and was_first.get(row["clause"]) == clause.at_ns
+                if clause.at_ns is None or is_same or (fresh > 0 and row["at_ns"] < clause.at_ns):
+                    clause.at_ns, clause.witness = row["at_ns"], self._told(row["witness"], seq_at)
+            elif row["verdict"] == INCONCLUSIVE:
+                clause.doubt = row["witness"] if clause.doubt is None else clause.doubt
+            elif row["verdict"] == NOT_APPLICABLE:
+                clause.excuse = row["witness"]
+            else:
+                clause.is_held = True
+        self._classes += found.classes["class"].to_pylist()
+        for table, sign in ((found, 1), (known, -1)):
+            if table is None:
+                continue
+            for row in table.reach.to_pylist():
+                self._reach[row["situation"]] += sign * row["count"]
+            for row in table.endings.to_pylist():
+                self._endings.update({name: sign * row[name] for name in ENDINGS})
+        for row in found.endings.to_pylist():
+            gaps = [gap for gap in (self._gap_ns, row["longest_gap_ns"]) if gap is not None]
+            self._gap_ns = max(gaps, default=None)
+            self._host_late_ns = max(self._host_late_ns, row["host_late_ns"])
+        if self._with_token is None:
+            with_token = found.tenures.filter(found.tenures["token"].is_valid())
+            self._with_token = with_token.slice(0, 1) if len(with_token) else None
+        self._last = found
+
+    def meet(self, *, served: set[tuple[str, str]], resources: set[tuple[str, int]]) -> None:
+        """Note whom and what a piece shows, each once in a run: clients that were granted a lock, by node and task, and
+        resources that were written to, by lock and operation.
+        """
+        self._served |= served
+        self._resources |= resources
+
+    def doubt(self) -> None:
+        """An event named what is not carried: no clause is said to hold."""
+        for clause in self._clauses.values():
+            clause.doubt = _reason(BEYOND) if clause.doubt is None and clause.is_held else clause.doubt
+
+    def judgement(self, *, is_cut_off: bool) -> Judgement:
+        """The judgement of the run, once its last piece was added. Its speed and thresholds are not measured."""
+        last = self._last
+        assert last is not None, "a run without a piece has no judgement"
+        for name, why in OF_THE_WHOLE.items():
+            clause = self._clauses[name]
+            if clause.is_held or clause.count:
+                self._clauses[name] = _Standing(doubt=_reason(f"{NOT_IN_SEGMENTS}: {why}"))
+        # S4 speaks once of each resource, however many pieces show wrong writes to it.
+        self._clauses["S4"].count = min(self._clauses["S4"].count, len(self._resources))
+        run = self.run
+        self._reach[SERVED] = len(self._served)
+        counts = sorted(self._reach.items())
+        reach = [{"run": run, "situation": name, "count": max(count, 0)} for name, count in counts]
+        endings = {name: max(self._endings[name], 0) for name in ENDINGS}
+        ending = {"run": run, **endings, "longest_gap_ns": self._gap_ns, "host_late_ns": self._host_late_ns}
+        state = CUT_OFF if is_cut_off else WHOLE
+        tenures = last.tenures
+        if self._with_token is not None and tenures["token"].null_count == len(tenures):
+            tenures = pa.concat_tables([self._with_token, tenures])
+        verdicts = [each.row(run, name) for name, each in self._clauses.items()]
+        return Judgement(
+            verdicts=pa.Table.from_pylist(verdicts, VERDICT_SCHEMA),
+            classes=pa.Table.from_pylist([{"run": run, "class": self._class()}], CLASS_SCHEMA),
+            reach=pa.Table.from_pylist(reach, REACH_SCHEMA),
+            grants=last.grants,
+            tenures=tenures,
+            records=pa.Table.from_pylist([{"run": run, "state": state, "why": None}], RECORD_SCHEMA),
+            answers=self._answers_table(),
+            speeds=last.speeds.slice(0, 0),
+            endings=pa.Table.from_pylist([ending], ENDINGS_SCHEMA),
+            threshold_samples=last.threshold_samples.slice(0, 0),
+        )
+
+    def _class(self) -> str:
+        """The severity class: that of the counts, and whether overlaps were fenced as every piece says."""
+        if self._clauses["S4"].count > 0:
+            return CLASSES[HARM]
+        if self._clauses["S2"].count > 0:
+            return CLASSES[TOKEN_REGRESSION]
+        if self._clauses["S3"].count <= 0:
+            return CLASSES[CLEAN]
+        is_latent = CLASSES[LATENT_OVERLAP] in self._classes
+        return CLASSES[LATENT_OVERLAP if is_latent else FENCED_OVERLAP]
+
+    def _told(self, witness: str, seq_at: list[int]) -> str:
+        """The witness with the numbers that its events have in the run, and the run's own origin."""
+        return json.dumps(_renumbered(read_object(witness), seq_at, self.origin_ns), **_CANONICAL)
+
+    def _join_answers(self, found: Judgement, known: Judgement | None, origin_ns: int) -> bool:
+        """Add what the store answered; True if it was silent in the piece itself."""
+        old = {row["run"]: row for row in known.answers.to_pylist()} if known is not None else {}
+        has_fallen_silent = False
+        for row in found.answers.to_pylist():
+            before = old.get(row["run"])
+            shift_ns = origin_ns - (self.origin_ns or 0)
+            told = {**self._answers, "run": row["run"], "run_ns": row["run_ns"] + shift_ns}
+            for name in ("requests", "unanswered", "refused", "silent_ns", "contradicted"):
+                told[name] = self._answers.get(name, 0) + row[name] - (before[name] if before else 0)
+            for name in ("lost_at_ns", "contradiction_ns"):
+                told[name] = None if row[name] is None else row[name] + shift_ns
+            told["contradiction"] = row["contradiction"]
+            if self._answers.get("contradiction") is not None:
+                told |= {name: self._answers[name] for name in ("contradiction", "contradiction_ns")}
+            known_until = max((each["end_ns"] for each in before["silences"]), default=-1) if before else -1
+            for each in row["silences"]:
+                has_fallen_silent |= each["end_ns"] > known_until
+                moved = {name: each[name] + shift_ns for name in ("begin_ns", "end_ns")}
+                self._silences[moved["begin_ns"]] = {**each, **moved}
+            self._answers = told
+        return has_fallen_silent
+
+    def _answers_table(self) -> pa.Table:
+        if not self._answers:
+            return STORE_ANSWERS_SCHEMA.empty_table()
+        told = self._answers
+        shares = {
+            "unanswered_share": told["unanswered"] / max(told["requests"], 1),
+            "silent_share": told["silent_ns"] / max(told["run_ns"], 1),
+        }
+        silences = [self._silences[begin_ns] for begin_ns in sorted(self._silences)]
+        row = {**told, **shares, "silences": silences, "over_time": []}
+        return pa.Table.from_pylist([row], STORE_ANSWERS_SCHEMA)
+
+
+_CANONICAL: Final[dict[str, Any]] = {"separators": (",", ":"), "sort_keys": True}
+
+
+def _reason(text: str) -> str:
+    return json.dumps({"reason": text}, **_CANONICAL)
+
+
+def _renumbered(value: Any, seq_at: list[int], origin_ns: int | None, name: str = "") -> Any:
+    """A witness, or a part of it, in the numbers of the whole run."""
+    if isinstance(value, dict):
+        return {key: _renumbered(inner, seq_at, origin_ns, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_renumbered(inner, seq_at, origin_ns, name) for inner in value]
+    if name in ("seq", "returned_seq") and value is not None:
+        return seq_at[value]
+    return origin_ns if name == "origin_ns" else value
