@@ -19,8 +19,11 @@ import pyarrow.compute as pc
 
 from lockref.atomic_files import write_atomically
 from lockref.history import batch_digest, digests
+from lockref.words import counted
 from reports.checks import judge
 from reports.checks.facts.surroundings.integrity import altered, inspect_records
+from reports.checks.segments.histories import PiecewiseJudge
+from reports.checks.segments.judging import EVENTS_OF_A_PIECE
 from reports.checks.spec import CLAUSES
 from reports.checks.summary import Finding, Summary
 from reports.explanation.recorded import RecordedCauses
@@ -29,8 +32,11 @@ from reports.formats.exit_codes import gate
 from reports.formats.junit import junit_xml
 from reports.formats.results import Failure, Results, Timeline, judged, load_results
 from reports.formats.text import readable
-from reports.history_files import Notes, load_history, write_history
+from reports.history_files import HistoryPieces, Notes, history_pieces, load_history, write_history
 from reports.pipeline.timeline import KINDS_SHOWN, build_timeline
+
+WHOLE_EVENTS_MAX: Final = 10_000_000
+"""So many events of a history are judged at once, in about five gigabytes; a longer one is judged piece by piece."""
 
 
 class ShownFailure(Protocol):
@@ -192,6 +198,11 @@ def judged_history(
 
     Raises HistoryUnreadable if there is no history, and NothingRecorded if the run ended before its first event.
     """
+    pieces = history_pieces(history, size=EVENTS_OF_A_PIECE)
+    if pieces is not None and pieces.count > WHOLE_EVENTS_MAX:
+        results = judged_in_pieces(history, pieces, provenance=provenance)
+        if results is not None:
+            return results
     return _judged(history, _read(history), provenance, ended=ended, finished_seeds=finished_seeds)
 
 
@@ -213,6 +224,41 @@ def judged_if_damaged(
     if not (read.damage or read.notes.damaged or read.notes.nameless):
         return None
     return _judged(history, read, provenance, ended=ended, finished_seeds=finished_seeds)
+
+
+def judged_in_pieces(
+    history: Path, pieces: HistoryPieces, *, provenance: Mapping[str, object] = MappingProxyType({})
+) -> Results | None:
+    """The account of a history that is too long for the memory, judged piece by piece.
+
+    None where a record names no run, so that any run may have lost it: that asks for the whole. Its digest, its speed,
+    its thresholds and the causes of its failures are not in it, and a notice says so. Raises what `judged_history`
+    raises.
+    """
+    known = history / "results.json" if history.is_dir() else None
+    earlier = load_results(known) if known is not None and known.is_file() else None
+    not_demanded = frozenset(earlier.not_demanded) if earlier else frozenset()
+    judging = PiecewiseJudge(pieces.runs, damaged=pieces.notes.damaged, not_demanded=not_demanded)
+    for piece in pieces:
+        judging.add(piece)
+    if pieces.notes.nameless:
+        return None
+    summary = judging.end()
+    about = pieces.runs.select(["scenario", "provider"]).to_pylist()
+    results = summarised_results(
+        summary,
+        title=str(history),
+        scenario=", ".join(sorted({row["scenario"] for row in about})),
+        provider=", ".join(sorted({row["provider"] for row in about})),
+        provenance=provenance,
+        again=check_line(history),
+    )
+    results.notices.append(
+        f"judged in pieces of {pieces.size:,} events, at most {judging.most:,} at once, and "
+        f"{counted(judging.split, 'run')} over several pieces: digests, speed, thresholds and causes were not looked at"
+    )
+    results.notices += pieces.notes.lines
+    return results
 
 
 _ROWLESS: Final = "its row in the table of runs is gone"

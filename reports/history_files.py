@@ -143,6 +143,52 @@ def described_history(
     return events, runs
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryPieces:
+    """A history that is read piece by piece. runs: of every run. notes: on what was read so far.
+
+    files: of its events, in their order. count: of its events. size: rows of a piece, at most.
+    """
+
+    runs: pa.Table
+    notes: Notes
+    files: tuple[Path, ...]
+    count: int
+    size: int
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """The events, in the order of their files. Raises HistoryUnreadable as `load_history`."""
+        for path in self.files:
+            try:
+                for batch in pq.ParquetFile(path).iter_batches(batch_size=self.size):
+                    piece = pa.table(pa.Table.from_batches([batch]))
+                    piece.validate(full=True)
+                    read = _numbered(_history_columns(piece, path, self.notes))
+                    yield _described(read, self.runs, self.notes)
+            except (pa.ArrowException, OSError) as error:
+                reason = str(error).splitlines()[0][:200]
+                raise HistoryUnreadable(f"{path} is no readable Parquet file ({reason}); was it cut off?") from error
+
+
+def history_pieces(path: Path, *, size: int) -> HistoryPieces | None:
+    """The history at `path` in pieces of at most `size` events; None for one that must be read whole.
+
+    That is one in JSON lines, one whose runs nobody describes, and one that is recorded still.
+    Raises HistoryUnreadable as `load_history`.
+    """
+    if is_unfinished(path):
+        return None
+    files = find_history(path)
+    if not files.is_parquet or files.runs is None:
+        return None
+    parts = (files.events,) if files.events.is_file() else tuple(sorted(files.events.rglob("*.parquet")))
+    try:
+        count = sum(pq.read_metadata(part).num_rows for part in parts)
+    except (pa.ArrowException, OSError):
+        return None  # The reader of the whole says what is wrong.
+    return HistoryPieces(runs=read_runs(files.runs), notes=Notes(), files=parts, count=count, size=size)
+
+
 def is_unfinished(folder: Path) -> bool:
     """True for the folder of a run that still records, or that was killed before it could write its history."""
     has_begun = is_spool(folder / SPOOL) or bool(kept_histories(folder))

@@ -1,6 +1,6 @@
 """The judge for one long run, piece by piece: memory is bounded by what is open, not by the length of the run.
 
-- the judge that takes pieces: `judging`
+- the judge that takes the pieces of one run: `judging`; of a history of many runs: `histories`
 - which events a piece leaves to the next one: `carried`
 - what the judgements of the pieces amount to, and which clauses can be asked in pieces: `joining`
 

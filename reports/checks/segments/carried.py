@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 
 from lockref.words import ABSENT, Kind, Op, Outcome
-from reports.checks.facts.columns import Events, Flags, Ints, Runs
-from reports.checks.facts.segments import is_first, renumber
+from reports.checks.facts.columns import Events, Flags, Ints, Runs, is_first
+from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.protocols import CHAIN, Locks
 
 GRANTS_CARRIED: Final = 64

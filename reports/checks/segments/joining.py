@@ -36,7 +36,7 @@ IN_SEGMENTS: Final[Mapping[str, str]] = {
     "S1": "a write and the one that it replaced",
     "S2": "the highest token, and the last grants",
     "S3": "tenures that are open",
-    "S4": "tenures that are open, and the last grants",
+    "S4": "tenures that are open, and the last grants; its witness counts the wrong writes of one stretch",
     "S5": "the grant in force",
     "S6": "the last grants of each lock",
     "S7": "calls that are open, and the grants during them",
@@ -70,6 +70,7 @@ _AFTER_SILENCE: Final = ("L1", "L2", "L3", "L6", "F1")
 class _Standing:
     """One clause so far. count: violations; at_ns, witness: the first one. is_held: it was asked, and nothing stood
     against it in some piece. doubt: why it is inconclusive. excuse: why it did not apply to the piece before.
+    is_told_twice: the piece after the first violation has told it, too.
     """
 
     count: int = 0
@@ -78,6 +79,7 @@ class _Standing:
     is_held: bool = False
     doubt: str | None = None
     excuse: str | None = None
+    is_told_twice: bool = False
 
     def row(self, run: int, clause: str) -> dict[str, Any]:
         told = {"run": run, "clause": clause, "count": 0, "at_ns": None}
@@ -92,10 +94,15 @@ class _Standing:
 
 @dataclass(slots=True)
 class JoinedJudgement:
-    """The judgement of one run so far. run: its number. origin_ns: see `Case.origin_ns`, of the whole run."""
+    """The judgement of one run so far.
+
+    run: its number. origin_ns: see `Case.origin_ns`, of the whole run. served: the clients that were granted a lock, by
+    node and task: a situation counts each once in a run.
+    """
 
     run: int
     origin_ns: int | None = None
+    served: set[tuple[str, str]] = field(default_factory=set)
     _clauses: dict[str, _Standing] = field(default_factory=lambda: {name: _Standing() for name in CLAUSES})
     _classes: list[str] = field(default_factory=list)
     _reach: Counter[str] = field(default_factory=Counter)
@@ -104,16 +111,16 @@ class JoinedJudgement:
     _host_late_ns: int = 0
     _answers: dict[str, Any] = field(default_factory=dict)
     _silences: dict[int, dict[str, Any]] = field(default_factory=dict)
-    _served: set[tuple[str, str]] = field(default_factory=set)
-    _resources: set[tuple[str, int]] = field(default_factory=set)
     _last: Judgement | None = None
     _with_token: pa.Table | None = None
 
-    def add(self, found: Judgement, known: Judgement | None, *, seq_at: list[int], origin_ns: int) -> None:
+    def add(
+        self, found: Judgement, known: Judgement | None, *, seq_at: list[int], origin_ns: int, told_from_ns: int
+    ) -> None:
         """Add a piece. found: the judgement of the carried events and the piece; known: of the carried events alone.
 
         seq_at: by number in the stretch that was judged, the number of the event in the run. origin_ns: from when on
-        the times of that stretch count.
+        the times of that stretch count. told_from_ns: from when on a violation of the piece before is told anew.
         """
         self.origin_ns = origin_ns if self.origin_ns is None else self.origin_ns
         verdicts = [] if known is None else known.verdicts.to_pylist()
@@ -127,9 +134,14 @@ class JoinedJudgement:
             fresh = row["count"] - before.get(row["clause"], 0)
             clause.count += fresh
             if row["verdict"] == VIOLATED:
-                # The first violation may go on in this piece, and then its instant is a later one.
+                # The first violation may go on in this piece, and then its instant is a later one. The piece after it
+                # holds what came right after it, and tells it once more.
                 is_same = clause.at_ns is not None and was_first.get(row["clause"]) == clause.at_ns
-                if clause.at_ns is None or is_same or (fresh > 0 and row["at_ns"] < clause.at_ns):
+                is_told_again = is_same and (
+                    row["at_ns"] != clause.at_ns or (not clause.is_told_twice and row["at_ns"] >= told_from_ns)
+                )
+                clause.is_told_twice |= is_same
+                if clause.at_ns is None or is_told_again or (fresh > 0 and row["at_ns"] < clause.at_ns):
                     clause.at_ns, clause.witness = row["at_ns"], self._told(row["witness"], seq_at)
             elif row["verdict"] == INCONCLUSIVE:
                 clause.doubt = row["witness"] if clause.doubt is None else clause.doubt
@@ -154,13 +166,6 @@ class JoinedJudgement:
             self._with_token = with_token.slice(0, 1) if len(with_token) else None
         self._last = found
 
-    def meet(self, *, served: set[tuple[str, str]], resources: set[tuple[str, int]]) -> None:
-        """Note whom and what a piece shows, each once in a run: clients that were granted a lock, by node and task, and
-        resources that were written to, by lock and operation.
-        """
-        self._served |= served
-        self._resources |= resources
-
     def doubt(self) -> None:
         """An event named what is not carried: no clause is said to hold."""
         for clause in self._clauses.values():
@@ -174,10 +179,8 @@ class JoinedJudgement:
             clause = self._clauses[name]
             if clause.is_held or clause.count:
                 self._clauses[name] = _Standing(doubt=_reason(f"{NOT_IN_SEGMENTS}: {why}"))
-        # S4 speaks once of each resource, however many pieces show wrong writes to it.
-        self._clauses["S4"].count = min(self._clauses["S4"].count, len(self._resources))
         run = self.run
-        self._reach[SERVED] = len(self._served)
+        self._reach[SERVED] = len(self.served)
         counts = sorted(self._reach.items())
         reach = [{"run": run, "situation": name, "count": max(count, 0)} for name, count in counts]
         endings = {name: max(self._endings[name], 0) for name in ENDINGS}
@@ -264,6 +267,6 @@ def _renumbered(value: Any, seq_at: list[int], origin_ns: int | None, name: str 
         return {key: _renumbered(inner, seq_at, origin_ns, key) for key, inner in value.items()}
     if isinstance(value, list):
         return [_renumbered(inner, seq_at, origin_ns, name) for inner in value]
-    if name in ("seq", "returned_seq") and value is not None:
+    if (name == "seq" or name.endswith("_seq")) and value is not None:
         return seq_at[value]
     return origin_ns if name == "origin_ns" else value

@@ -33,6 +33,7 @@ class SegmentJudge:
     """Judges one run of which the events come in pieces.
 
     carried: how many events the last piece left to the next one. most: how many were judged at once, at most.
+    pieces: how many pieces came.
     """
 
     def __init__(self, runs: pa.Table, *, grants: int = GRANTS_CARRIED) -> None:
@@ -52,6 +53,7 @@ class SegmentJudge:
         self._last_ns = ABSENT
         self._grants = grants
         self.most = 0
+        self.pieces = 0
 
     @property
     def carried(self) -> int:
@@ -76,16 +78,18 @@ class SegmentJudge:
         if self._waiting is not None:
             self._judge(self._waiting, is_last=False)
         self._waiting = piece
+        self.pieces += 1
         self._count += len(piece)
 
-    def end(self) -> Judgement:
-        """The judgement of the run. No piece comes after it."""
+    def end(self, *, damage: str | None = None) -> Judgement:
+        """The judgement of the run, after its last piece. damage: what is wrong with its record, as found elsewhere."""
+        self._damage = damage if self._damage is None else self._damage
         expected = self._runs["event_count"][0].as_py() if "event_count" in self._runs.column_names else None
         if expected is not None and self._count > expected and self._damage is None:
             self._damage = f"it holds {self._count:,} events, and {expected:,} were recorded"
         if self._damage is not None or self._waiting is None:
-            damage = {} if self._damage is None else {self._run: self._damage}
-            return judge(SCHEMA.empty_table(), self._runs, known_damage=damage)
+            known = {} if self._damage is None else {self._run: self._damage}
+            return judge(SCHEMA.empty_table(), self._runs, known_damage=known)
         if self._count == len(self._waiting):
             # The run came in one piece.
             return judge(self._waiting, self._runs)
@@ -106,8 +110,10 @@ class SegmentJudge:
         events = Events(_numbered(stretch), facts.number)
         is_simulated = self._runs["world"][0].as_py() == "simulated"
         origin_ns = 0 if is_simulated else int(events.integers("at_ns").min())
-        self._joined.meet(served=_served(events), resources=_resources(events))
-        self._joined.add(found, known, seq_at=numbers, origin_ns=origin_ns)
+        self._joined.served |= _served(events)
+        # A witness is told anew where enough stands before it: what led to it is not among the carried events else.
+        told_from_ns = int(events.integers("at_ns")[len(self._kept) // 2])
+        self._joined.add(found, known, seq_at=numbers, origin_ns=origin_ns, told_from_ns=told_from_ns)
         if known is not None and _names_what_is_gone(events, len(self._kept)):
             self._joined.doubt()
         self._kept = stretch.filter(pa.array(carried_rows(events, facts, grants=self._grants)))
@@ -170,13 +176,6 @@ def _served(events: Events) -> set[tuple[str, str]]:
     return {(events.text("node", node), events.text("task", task)) for node, task in pairs.T.tolist()}
 
 
-def _resources(events: Events) -> set[tuple[str, int]]:
-    """The protected resources that were written to, by lock and operation."""
-    rows = events.rows(Kind.EFFECT)
-    pairs = np.unique(np.stack((events.codes("lock")[rows], events.numbers("op")[rows].astype(np.int32))), axis=1)
-    return {(events.text("lock", lock), op) for lock, op in pairs.T.tolist()}
-
-
 def _names_what_is_gone(events: Events, kept: int) -> bool:
     """True if an event of the piece names a call, a sending or a state that the carried events do not hold.
 
@@ -191,6 +190,14 @@ def _names_what_is_gone(events: Events, kept: int) -> bool:
         return True
     told = np.flatnonzero(is_new & (kind == Kind.APPLIED) & (request >= 0) & (op != Op.READ))
     if bool(np.any(events.sent_by_request[events.request_keys(told)] < 0)):
+        return True
+    # A record that is renewed or given back names its owner. A name that no carried write and no acquire shows is gone,
+    # or one that a lock writes into every record that it gives back, which the carried writes show, too.
+    owner = events.codes("owner")
+    is_write = np.isin(kind, (Kind.APPLIED, Kind.REPLIED)) & (events.numbers("outcome") == Outcome.APPLIED)
+    is_kept = is_write & np.isin(op, (Op.RENEW, Op.RELEASE)) & (owner != NO_TEXT)
+    known = np.unique(owner[(is_write & ~is_new) | (op == Op.ACQUIRE)])
+    if bool(np.any(~np.isin(owner[is_kept & is_new], known))):
         return True
     version, condition = events.codes("version"), events.codes("if_version")
     is_read = (kind == Kind.REPLIED) & (op == Op.READ) & (events.numbers("outcome") == Outcome.APPLIED)
