@@ -161,10 +161,9 @@ class HistoryPieces:
         for path in self.files:
             try:
                 for batch in pq.ParquetFile(path).iter_batches(batch_size=self.size):
-                    piece = pa.table(pa.Table.from_batches([batch]))
+                    piece = pa.Table.from_batches([batch])
                     piece.validate(full=True)
-                    read = _numbered(_history_columns(piece, path, self.notes))
-                    yield _described(read, self.runs, self.notes)
+                    yield _numbered(_checked(piece, self.runs, path, self.notes))
             except (pa.ArrowException, OSError) as error:
                 reason = str(error).splitlines()[0][:200]
                 raise HistoryUnreadable(f"{path} is no readable Parquet file ({reason}); was it cut off?") from error

@@ -58,7 +58,7 @@ def carried_rows(events: Events, runs: Runs, *, grants: int = GRANTS_CARRIED) ->
         kept[last[last >= 0]] = True
     # Calls that began before that instant and returned after it: what their clients did then bears their number.
     calls = events.rows(Kind.CALL)
-    returns = events.index_by_request(events.rows(Kind.RETURN))[events.request_keys(calls)]
+    returns = events.index_by_request(Kind.RETURN)[events.request_keys(calls)]
     kept[calls[(returns >= 0) & kept[np.maximum(returns, 0)]]] = True
     return kept
 
@@ -71,14 +71,14 @@ class _Limits:
         self.row_of_lock = np.full(events.text_count("lock") + 1, events.count, dtype=np.int64)
 
     def lower(self, rows: Ints) -> None:
-        """What is open began with these rows."""
+        """Note that something that is open began with each of these rows."""
         np.minimum.at(self.row_of_lock, self._lock[rows] + 1, rows)
 
 
 def _before_open_calls(events: Events, runs: Runs, limit: _Limits) -> None:
     """Calls that have not returned, and acquire calls whose clients may go on waiting after a denial."""
     calls = events.rows(Kind.CALL)
-    returns = events.index_by_request(events.rows(Kind.RETURN))[events.request_keys(calls)]
+    returns = events.index_by_request(Kind.RETURN)[events.request_keys(calls)]
     limit.lower(calls[returns < 0])
     asked = np.flatnonzero(events.numbers("op")[calls] == Op.ACQUIRE)
     calls, returns = calls[asked], returns[asked]
@@ -108,8 +108,7 @@ def _before_open_calls(events: Events, runs: Runs, limit: _Limits) -> None:
 
 def _before_open_tenures(events: Events, limit: _Limits) -> None:
     """Granted calls whose nodes have neither given the lock back nor learned that they lost it."""
-    calls = events.rows(Kind.CALL)
-    call_of = events.index_by_request(calls)
+    call_of = events.index_by_request(Kind.CALL)
     op, outcome = events.numbers("op"), events.numbers("outcome")
     returns = events.rows(Kind.RETURN)
     granted = returns[(op[returns] == Op.ACQUIRE) & (outcome[returns] == Outcome.APPLIED)]
@@ -158,7 +157,7 @@ class _Writes:
         self.applied = told[(outcome[told] == Outcome.APPLIED) & ~np.isin(op[told], _NO_WRITES)]
         sending = events.sent_by_request[events.request_keys(self.applied)]
         self.sent = np.where(sending >= 0, sending, self.applied)
-        answer = events.index_by_request(replied)[events.request_keys(sent)]
+        answer = events.index_by_request(Kind.REPLIED)[events.request_keys(sent)]
         is_sure = (answer >= 0) & (outcome[np.maximum(answer, 0)] != Outcome.AMBIGUOUS)
         # Sent before the writes that made it sure, in each lock: the place from the end.
         order = np.lexsort((self.sent, lock[self.applied]))

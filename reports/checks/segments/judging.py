@@ -119,7 +119,7 @@ class SegmentJudge:
         self._kept = stretch.filter(pa.array(carried_rows(events, facts, grants=self._grants)))
 
     def _wrong_key(self, piece: pa.Table) -> str | None:
-        """What is wrong with the numbers or the times of a piece, in the words of a whole run; None if nothing is."""
+        """The fault of the numbers or the times of a piece, in the words of a whole run; None if there is none."""
         seq, at = piece["seq"].to_numpy(), piece["at_ns"].to_numpy()
         odd = np.flatnonzero(seq != self._count + np.arange(len(seq)))
         if len(odd):
@@ -169,7 +169,7 @@ def _described(runs: pa.Table, *, is_over: bool) -> pa.Table:
 def _served(events: Events) -> set[tuple[str, str]]:
     """The clients that were granted a lock, by node and task."""
     calls = events.rows(Kind.CALL)
-    returns = events.index_by_request(events.rows(Kind.RETURN))[events.request_keys(calls)]
+    returns = events.index_by_request(Kind.RETURN)[events.request_keys(calls)]
     is_granted = (returns >= 0) & (events.numbers("outcome")[np.maximum(returns, 0)] == Outcome.APPLIED)
     calls = calls[is_granted & (events.numbers("op")[calls] == Op.ACQUIRE)]
     pairs = np.unique(np.stack([events.codes(name)[calls] for name in ("node", "task")]), axis=1)
@@ -184,7 +184,7 @@ def _names_what_is_gone(events: Events, kept: int) -> bool:
     kind, op, request = events.numbers("kind"), events.numbers("op"), events.integers("request")
     place = np.arange(events.count)
     is_new: Flags = place >= kept
-    calls = events.index_by_request(events.rows(Kind.CALL))
+    calls = events.index_by_request(Kind.CALL)
     tenure = np.flatnonzero(is_new & np.isin(kind, (Kind.BELIEVED, Kind.EFFECT)) & (request >= 0))
     if bool(np.any(calls[events.request_keys(tenure)] < 0)):
         return True
