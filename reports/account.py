@@ -65,6 +65,9 @@ class StoredFailure(Protocol):
     def notes(self) -> tuple[tuple[str, str], ...]: ...
 
     @property
+    def seed(self) -> int: ...
+
+    @property
     def shown(self) -> ShownFailure | None: ...
 
     @property
@@ -100,7 +103,7 @@ def summarised_results(
             clause=finding.clause,
             message=str(finding.witness.get("text") or CLAUSES[finding.clause]),
             run=finding.run,
-            seed=finding.run if stored else seeds.get(finding.run),
+            seed=stored.seed if stored else seeds.get(finding.run),
             scenario=scenario,
             provider=provider,
             backend=backend,

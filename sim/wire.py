@@ -7,13 +7,15 @@ the reply back. A frozen service holds the request until it thaws, and a crashed
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lockref.ports import TIMED_OUT, Reconnected, Reply, Request
-from lockref.words import Outcome
+from lockref.words import Op, Outcome
 from sim.faults.fault import InFlight
 from sim.journey import ANSWER, APPLY, REPEAT, Journey, Refusal
+from sim.kernel.footprints import EVERYTHING, SERVICE, Footprint, of_node
 from sim.kernel.kernel import Kernel
 from sim.kernel.sync import SimEvent
 from sim.machine.network import Draw, Network
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every request.
 _OUTCOME_PRECONDITION_FAILED = Outcome.PRECONDITION_FAILED
+_OP_READ = Op.READ
 _NOBODY_THERE: Refusal = (None, "reset")
 
 
@@ -51,9 +54,18 @@ class SimulatedRequest(InFlight):
 class Wire:
     """Carries requests from the processes of one world to its services, and pushes from services to processes."""
 
-    __slots__ = ("_injector", "_kernel", "_mailboxes", "_network")
+    __slots__ = ("_injector", "_kernel", "_mailboxes", "_network", "_preempt")
 
-    def __init__(self, kernel: Kernel, network: Network, injector: Injector | None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        network: Network,
+        injector: Injector | None,
+        *,
+        preempt: Callable[[], None] | None = None,
+    ) -> None:
+        """preempt: called before each request leaves, where its task may lose the processor; None in a plain run."""
+        self._preempt = preempt
         self._kernel = kernel
         self._network = network
         # None in a world without faults, which spares every request the questions.
@@ -62,6 +74,8 @@ class Wire:
 
     def connect(self, process: Process, hosted: HostedService) -> NodeChannel:
         """A channel from the process to the service."""
+        if self._preempt is not None:
+            return PreemptedChannel(self, process, hosted, self._preempt)
         return NodeChannel(self, process, hosted)
 
     def send(self, process: Process, hosted: HostedService, request: Request, timeout_ns: int) -> Reply:
@@ -224,6 +238,35 @@ class Wire:
         self._deliver_push(box, message, self._in_order(hosted, node, due_ns) if hosted.is_ordered else due_ns)
 
 
+def footprint_of(callback: Callable[[], object]) -> Footprint:
+    """The footprint of a callback in the kernel's queue: of a step of the wire its own, of any other one everything."""
+    if isinstance(callback, partial):
+        step = getattr(callback.func, "__func__", None)
+        if step is _ARRIVE:
+            return _at_service(callback.args[0])
+        if step is _DELIVER:
+            return of_node(callback.args[0].client)
+    elif getattr(callback, "__func__", None) is Mailbox.arrive:
+        box: Mailbox = callback.__self__  # type: ignore[attr-defined]
+        return of_node(box.process.node.name)
+    return EVERYTHING
+
+
+_ARRIVE = Wire._arrive  # noqa: SLF001 - the steps of this module, told apart
+_DELIVER = Wire._deliver  # noqa: SLF001
+
+
+def _at_service(in_flight: SimulatedRequest) -> Footprint:
+    """A request touches one key of its service. Where requests share one connection, all of the service is one place.
+
+    A read that comes in order changes what is sent next, such as whether its client is told of the next change.
+    """
+    if in_flight.at.is_ordered:
+        return (((SERVICE, in_flight.service), True),)
+    request = in_flight.request
+    return (((SERVICE, f"{in_flight.service}/{request.key}"), request.op is not _OP_READ),)
+
+
 class Mailbox:
     """The messages that one service has pushed to one process, until the process takes them, in order of arrival.
 
@@ -284,3 +327,17 @@ class NodeChannel:
 
     def close(self) -> None:
         """Nothing to give back: there are no sockets here."""
+
+
+class PreemptedChannel(NodeChannel):
+    """A channel whose sender may lose the processor before a request leaves."""
+
+    __slots__ = ("_preempt",)
+
+    def __init__(self, wire: Wire, process: Process, hosted: HostedService, preempt: Callable[[], None]) -> None:
+        super().__init__(wire, process, hosted)
+        self._preempt = preempt
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        self._preempt()
+        return super().send(request, timeout_ns)

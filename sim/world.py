@@ -26,14 +26,16 @@ from sim.faults.injector import Injector
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
 from sim.faults.surroundings import Surroundings
 from sim.kernel.clocks import NodeClock
-from sim.kernel.kernel import Budget, Kernel, RunEnd, Schedule, Task
+from sim.kernel.exploring import ExploringKernel, Ties
+from sim.kernel.kernel import Budget, Fifo, Kernel, RunEnd, Schedule, Task
 from sim.kernel.streams import Stream, derive, stream
 from sim.machine.network import Network, NetworkModel
 from sim.machine.nodes import Node, NodeContext, Work
+from sim.machine.preemption import runtime_type
 from sim.services.hosting import HostedService
 from sim.services.objectstore import ObjectStoreService
 from sim.services.service import Service
-from sim.wire import Wire
+from sim.wire import Wire, footprint_of
 
 P = TypeVar("P")
 
@@ -44,8 +46,8 @@ MONO_START_S_MAX = 1_000_000
 class World:
     """One simulated world.
 
-    tie_window_ns: steps due within it count as tied; see Kernel. Replaying a
-    run needs the same window.
+    ties: which steps a schedule may reorder beyond those that are due at one instant (see `ExploringKernel`); replaying
+    a run needs the same. None in a plain run.
 
     After a run: `fault_counts`, `deviations`, `faults_end_ns`, `end`. is_closed: every task has been unwound.
     """
@@ -60,13 +62,21 @@ class World:
         substrate: str = "greenlet",
         budget: Budget | None = None,
         recorder: Recorder | None = None,
-        tie_window_ns: int = 0,
+        ties: Ties | None = None,
     ) -> None:
         self.seed = seed
         self.recorder = Recorder() if recorder is None else recorder
-        self.kernel = Kernel(schedule, substrate, budget, tie_window_ns=tie_window_ns)
+        self.kernel: Kernel
+        if ties is None:
+            self.kernel = Kernel(schedule, substrate, budget)
+        else:
+            self.kernel = ExploringKernel(
+                Fifo() if schedule is None else schedule, substrate, budget, ties=ties, footprint_of=footprint_of
+            )
         self.network = Network(NetworkModel() if network is None else network, seed)
-        self._node_context = NodeContext(kernel=self.kernel, seed=seed, recorder=self.recorder)
+        self._node_context = NodeContext(
+            kernel=self.kernel, seed=seed, recorder=self.recorder, runtime=runtime_type(ties)
+        )
         self.nodes: dict[str, Node] = {}
         self.services: dict[str, HostedService] = {}
         around = Surroundings(
@@ -78,8 +88,9 @@ class World:
             machines=self.nodes,
             services=self.services,
         )
-        self.injector = Injector(around, plan)
-        self.wire = Wire(self.kernel, self.network, self.injector if plan.faults else None)
+        self.injector = Injector(around, plan, touch=self.kernel.touch)
+        preempt = None if ties is None or ties.preempt == "waits" else self.kernel.preempt
+        self.wire = Wire(self.kernel, self.network, self.injector if plan.faults else None, preempt=preempt)
         self.end: RunEnd | None = None
         self.is_closed = False
         self._is_armed = False

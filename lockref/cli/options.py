@@ -197,6 +197,22 @@ class Declaration(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+class Exploring(click.ParamType[Any]):
+    """`random`, `pct:3`, `pos`, `delay:2`, `exhaustive`: how the schedules of an exploration are chosen."""
+
+    name = "POLICY"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from sim.explore.policies import parse_policy
+
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_policy(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class AxisText(click.ParamType[Any]):
     """`pause=0s..20s`, with or without `/STEP`, or `offset=200ms`: an axis of an envelope."""
 

@@ -6,7 +6,18 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE, Duration, Processes, scenario_names
+from lockref.cli.options import (
+    ALLOWED,
+    AS_JSON,
+    DEMANDS,
+    PROVIDER,
+    SEED_RANGE,
+    Duration,
+    Exploring,
+    Processes,
+    Word,
+    scenario_names,
+)
 
 
 @click.command(name="sim")
@@ -28,6 +39,28 @@ from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE,
     "--shrink-for", type=Duration(zero=True), default="60s", show_default=True,
     help="Time for shrinking failures, in all; 0s: none is shrunk.",
 )  # fmt: skip
+@click.option(
+    "--explore",
+    "policy",
+    type=Exploring(),
+    help="Search schedules: random, pct:D, pos, delay:N or exhaustive (docs/search.md).",
+)
+@click.option(
+    "--tie-window",
+    "window_ns",
+    type=Duration(),
+    help="With --explore: what falls into one such window may run in any order; default 1ms.",
+)
+@click.option(
+    "--preempt",
+    type=Word(["waits", "calls", "statements"]),
+    help="With --explore: where a task may lose the processor; default calls, for delay and exhaustive waits.",
+)
+@click.option(
+    "--schedules-max",
+    type=click.IntRange(1, 10_000_000),
+    help="With --explore delay:N or exhaustive: runs of one seed at most; default 10000.",
+)
 @click.option("--show-skipped", is_flag=True, help="With --all: tell each scenario that does not apply, and why.")
 @DEMANDS
 @ALLOWED
@@ -39,9 +72,22 @@ def command(ctx: click.Context, /, as_json: bool, scenarios: tuple[str, ...], **
     \b
     lockref sim e08 --provider hudi --seeds 1..500
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
+    lockref sim e13 --explore exhaustive --seed 1  # all orders of what happens at one instant
     lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
     from lockref.cli.jobs.shown.console import Console
-    from lockref.cli.jobs.simulation import simulate
 
-    return simulate(Console(ctx.obj, as_json=as_json), scenarios, **asked)
+    console = Console(ctx.obj, as_json=as_json)
+    exploring = {name: asked.pop(name) for name in ("policy", "window_ns", "preempt", "schedules_max")}
+    if exploring["policy"] is None:
+        if any(value is not None for value in exploring.values()):
+            raise click.UsageError("--tie-window, --preempt and --schedules-max belong to --explore", ctx)
+        from lockref.cli.jobs.simulation import simulate
+
+        return simulate(console, scenarios, **asked)
+    refused = {name: asked.pop(name) for name in ("take_all", "check_determinism", "resume", "show_skipped")}
+    if any(refused.values()):
+        raise click.UsageError("--explore takes no --all, --check-determinism, --resume or --show-skipped", ctx)
+    from lockref.cli.jobs.exploration import explore
+
+    return explore(console, scenarios, **exploring, **asked)

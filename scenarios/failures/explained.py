@@ -48,7 +48,9 @@ def explain_loaded(
 
     Errors: ConfigError for a failure that no longer happens.
     """
-    outcome = run_simulated(scenario, spec, failure.seed, plan=failure.plan, schedule=Replay(failure.schedule))
+    outcome = run_simulated(
+        scenario, spec, failure.seed, plan=failure.plan, schedule=Replay(failure.schedule), ties=failure.ties
+    )
     judged = JudgedRun(outcome)
     if failure.clause not in judged.broken:
         raise ConfigError(

@@ -16,7 +16,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ _ID_LENGTH = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRecord:
-    """The record of a failure: its id, the line that shows it again (empty if none does), labelled notes.
+    """The record of a failure: its id and seed, the line that shows it again (empty if none does), labelled notes.
 
     shown: the failure as the run behind that line shows it; None if no run does.
     needs: the kinds of faults in that run. is_shrunk: False where they are simply those that struck.
@@ -65,6 +65,7 @@ class FailureRecord:
     """
 
     id: str
+    seed: int
     replay: str
     notes: tuple[tuple[str, str], ...] = ()
     shown: ShownFailure | None = None
@@ -88,11 +89,15 @@ class FailureStore:
         budget: ShrinkBudget | None = None,
         groups: FailureGroups | None = None,
         on_progress: Callable[[str], None] | None = None,
+        again: Callable[[Finding], RunOutcome] | None = None,
+        options: str = "",
     ) -> None:
         """source: how the user named the scenario, for the line that repeats the seed. is_in_a_hurry: shrink none.
 
         budget: the command's time for shrinking, shared by its campaigns; None for no limit.
         groups: where the command notes the kinds of its failures; None where nobody asks.
+        again: repeats the run of a finding; None where its number is a seed of the scenario, and no more is needed.
+        options: those of the command without which the seed does not show the failure, for the line that repeats it.
         on_progress: is told, before each run of a shrinking, how far it is: a shrinking may take a minute.
         """
         self._scenario = scenario
@@ -104,6 +109,8 @@ class FailureStore:
         self._budget = ShrinkBudget() if budget is None else budget
         self._groups = FailureGroups() if groups is None else groups
         self._on_progress = on_progress
+        self._again = self._from_seed if again is None else again
+        self._options = options
         self.is_short_of_time = False
         """Has a failure been left as it was found, or larger than it need be, for want of time?"""
 
@@ -113,19 +120,20 @@ class FailureStore:
         A failure that does not come again from its seed is still a failure: it
         is named, with a note in the place of a replay line.
         """
-        outcome = run_simulated(self._scenario, self._spec, finding.run)
+        outcome = self._again(finding)
         broken = JudgedRun(outcome).instants
         if finding.clause not in broken:
             why = "seed does not give it again: the lock keeps state between runs, or is not deterministic"
             return FailureRecord(
                 id=f"{finding.clause}-{finding.run}",
+                seed=outcome.seed,
                 replay="",
                 notes=(("no replay", why),),
                 needs=finding.fault_kinds,
                 broken={finding.clause: finding.at_ns},
             )
         stored = self.keep(finding, outcome)
-        seed_line = f"lockref sim {self._source} --provider {self._spec.name} --seed {finding.run}"
+        seed_line = f"lockref sim {self._source} --provider {self._spec.name} --seed {outcome.seed}{self._options}"
         return replace(stored, broken=broken, notes=(*stored.notes, ("from seed", seed_line)))
 
     def keep(self, finding: Finding, outcome: RunOutcome) -> FailureRecord:
@@ -135,7 +143,7 @@ class FailureStore:
         as it was found. Whoever goes on afterwards asks `interrupts.was_heard`.
         """
         resolved = _without_folders(self._scenario)
-        identity = self._identity(finding, resolved, outcome.plan)
+        identity = self._identity(finding, resolved, outcome)
         planned = {fault.id: fault for fault in outcome.plan.faults}
         shrunk = None
         alike = self._budget.shrunk_before(finding)
@@ -151,7 +159,7 @@ class FailureStore:
                 why_not = self._why_not_shrunk(finding)
             else:
                 shrunk = _shrink_record(outcome, result)
-                outcome = self._repeat(result.plan, result.deviations, finding.run)
+                outcome = self._repeat(result.plan, result.deviations, outcome)
                 if result.is_cut_off:
                     why_larger = self._why_cut_off()
         notes = (("not shrunk", why_not),) if why_not else ()
@@ -169,6 +177,7 @@ class FailureStore:
         self._groups.note(identity, FailureKind.of(finding, kinds), alike="" if shrunk else alike)
         return FailureRecord(
             id=identity,
+            seed=outcome.seed,
             replay=f"lockref replay {identity}",
             notes=(*_fault_notes(faults), *(_shrink_notes(shrunk, planned, why_larger) if shrunk else notes)),
             shown=shown,
@@ -224,9 +233,10 @@ class FailureStore:
             provider=ProviderUsed(
                 name=_without_folder(self._spec.reference or self._spec.name), options=dict(self._scenario.lock.options)
             ),
-            seed=finding.run,
+            seed=outcome.seed,
             plan=outcome.plan,
             schedule=outcome.deviations,
+            ties=outcome.ties,
             witness=finding.witness,
             digest=outcome.digest,
             versions=Versions(
@@ -245,8 +255,13 @@ class FailureStore:
         beside.replace(path)
         return failure
 
-    def _repeat(self, plan: FaultPlan, deviations: tuple[tuple[int, int], ...], seed: int) -> RunOutcome:
-        return run_simulated(self._scenario, self._spec, seed, plan=plan, schedule=Replay(deviations))
+    def _from_seed(self, finding: Finding) -> RunOutcome:
+        return run_simulated(self._scenario, self._spec, finding.run)
+
+    def _repeat(self, plan: FaultPlan, deviations: tuple[tuple[int, int], ...], of: RunOutcome) -> RunOutcome:
+        """Run the seed of a run again, under a candidate's plan and schedule."""
+        schedule = Replay(deviations)
+        return run_simulated(self._scenario, self._spec, of.seed, plan=plan, schedule=schedule, ties=of.ties)
 
     def _shrink(self, finding: Finding, outcome: RunOutcome) -> Shrunk:
         runs = 0
@@ -257,19 +272,22 @@ class FailureStore:
             interrupts.raise_if_heard()
             runs += 1
             if self._on_progress is not None:
-                what = f"{finding.clause} of seed {finding.run}"
+                what = f"{finding.clause} of seed {outcome.seed}"
                 limit = self._budget.limit_text
                 spent = limit and f"; {plain_duration(self._budget.spent_ns)} of {limit} for shrinking spent"
                 self._on_progress(
                     f"{self._scenario.name}: shrinking {what}, run {runs} of at most {SHRINK_RUNS_MAX}{spent}"
                 )
-            return JudgedRun(self._repeat(plan, deviations, outcome.seed)).breaks_likewise(finding)
+            return JudgedRun(self._repeat(plan, deviations, outcome)).breaks_likewise(finding)
 
         is_spent = self._budget.is_spent
         return shrink(fails, outcome.plan, outcome.deviations, runs_max=SHRINK_RUNS_MAX, is_spent=is_spent)
 
-    def _identity(self, finding: Finding, resolved: dict[str, object], plan: FaultPlan) -> str:
-        what = [resolved, self._spec.name, finding.clause, finding.kind, plan.to_json(), finding.run]
+    def _identity(self, finding: Finding, resolved: dict[str, object], outcome: RunOutcome) -> str:
+        what = [resolved, self._spec.name, finding.clause, finding.kind, outcome.plan.to_json(), outcome.seed]
+        if outcome.ties is not None:
+            # A seed that was explored has many schedules.
+            what += [asdict(outcome.ties), outcome.deviations]
         digest = hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=10).digest()
         return ID_PREFIX + base64.b32encode(digest).decode()[:_ID_LENGTH]
 

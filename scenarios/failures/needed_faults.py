@@ -59,7 +59,9 @@ def needed_faults(
         if is_spent():
             return NeededFaults(unneeded=tuple(unneeded), untried=tuple(tried[place:]))
         without = plan.without([fault_id])
-        outcome = run_simulated(scenario, spec, failure.seed, plan=without, schedule=Replay(failure.schedule))
+        outcome = run_simulated(
+            scenario, spec, failure.seed, plan=without, schedule=Replay(failure.schedule), ties=failure.ties
+        )
         if failure.clause in broken_clauses(outcome):
             plan = without
             unneeded.append(fault_id)

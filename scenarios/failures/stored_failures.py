@@ -116,7 +116,7 @@ def replay_failure(path: Path, *, provider: str | None = None, may_import: bool 
     judged: list[JudgedRun] = []
 
     def run(plan: FaultPlan, schedule: Schedule, seed: int) -> RunOutcome:
-        return run_simulated(scenario, spec, seed, plan=plan, schedule=schedule)
+        return run_simulated(scenario, spec, seed, plan=plan, schedule=schedule, ties=failure.ties)
 
     def broken(outcome: RunOutcome) -> frozenset[str]:
         judged.append(JudgedRun(outcome))

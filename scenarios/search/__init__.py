@@ -1,4 +1,4 @@
-"""Search for plans of faults under which a lock breaks: where a fault strikes decides more than how many strike.
+"""Search for failures: for plans of faults, where the place of a fault decides more than their number, and for schedules.
 
     requests     the requests of one run, as places where a fault may strike
     forms        what may strike at a place: kinds of faults, cuts, lengths
@@ -11,6 +11,8 @@
     worlds       where a search takes place if nobody says
     failing      the failures that a search has found, stored like all others
     result       what a search ends in
+    schedules    the schedules of one run: one that a policy draws, or all that can make a difference
+    explored     the schedules of many seeds, judged: `lockref sim --explore random|pct:D|pos|delay:N|exhaustive`
 
 Sources: swarm testing (Groce et al., ISSTA 2012) for what it is compared with; covering pairs of values first is t-wise
 testing (Kuhn et al., 2004); a corpus keyed by what a run has shown is that of coverage-guided fuzzers (AFL).

@@ -56,6 +56,7 @@ class FailingTrials:
             why = "the plan does not give it again: the lock keeps state between runs, or is not deterministic"
             return FailureRecord(
                 id=f"{finding.clause}-{finding.run}",
+                seed=trial.seed,
                 replay="",
                 notes=(("no replay", why),),
                 needs=finding.fault_kinds,

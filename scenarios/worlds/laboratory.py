@@ -42,6 +42,7 @@ from scenarios.workloads.resource import (
 from scenarios.worlds.processes.client_process import ClientProcess, Surroundings, close_quietly
 from scenarios.worlds.processes.forking import inherited
 from sim.faults.plan import FaultPlan
+from sim.kernel.footprints import NODE
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node, Process
 from sim.services.resource import ResourceService
@@ -341,7 +342,13 @@ class Laboratory:
         Asking a paused client is the point; asking one whose clocks stand still
         is not, for it reads them again only after they have caught up.
         """
-        now_ns = self.world.kernel.now_ns
-        for client, process in self.clients:
-            if client is not believer and not process.is_dead and not process.node.clock.is_frozen(now_ns):
-                client.observed()
+        kernel = self.world.kernel
+        now_ns = kernel.now_ns
+        kernel.is_observed = True
+        try:
+            for client, process in self.clients:
+                if client is not believer and not process.is_dead and not process.node.clock.is_frozen(now_ns):
+                    kernel.touch(NODE, process.node.name)
+                    client.observed()
+        finally:
+            kernel.is_observed = False

@@ -8,7 +8,7 @@ the world; here it goes on to its end, and the run is told.
 from __future__ import annotations
 
 import sys
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 
 from lockref.errors import BudgetExceeded, ConfigError, DeterminismError
@@ -21,11 +21,14 @@ from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.schema import Scenario
 from scenarios.worlds.attribution import attributed, is_providers_fault, what_stood
 from scenarios.worlds.laboratory import Laboratory, Shared
+from scenarios.worlds.processes.lock_code import is_lock_code
 from scenarios.worlds.watchdog import StuckError, ends_stuck_steps
 from sim.faults.counts import fault_effects
 from sim.faults.plan import FaultPlan
+from sim.kernel.exploring import Ties
 from sim.kernel.kernel import Budget
 from sim.kernel.schedules import RandomTies, Schedule
+from sim.kernel.statements import between_statements
 from sim.kernel.streams import stream
 from sim.world import World
 
@@ -41,7 +44,8 @@ class RunOutcome:
 
     run_row: its row for `lockref.history.runs_table`. plan and deviations: with
     the scenario and the seed they are the whole run (`sim.explore.replay`).
-    fault_counts: fault id to (armed, fired, mattered).
+    fault_counts: fault id to (armed, fired, mattered). ties: the steps that its schedule could reorder; None in a plain
+    run.
     """
 
     seed: int
@@ -50,10 +54,17 @@ class RunOutcome:
     plan: FaultPlan
     deviations: tuple[tuple[int, int], ...]
     fault_counts: dict[str, tuple[int, int, int]]
+    ties: Ties | None = None
 
     @property
     def digest(self) -> str:
         return str(self.run_row["digest"])
+
+    @property
+    def fired_kinds(self) -> tuple[str, ...]:
+        """The kinds of its faults that fired, sorted."""
+        counts = self.fault_counts
+        return tuple(sorted({each.kind for each in self.plan.faults if counts.get(each.id, (0, 0, 0))[1]}))
 
 
 def run_simulated(
@@ -66,11 +77,13 @@ def run_simulated(
     schedule: Schedule | None = None,
     substrate: str = "greenlet",
     recorder: Recorder | None = None,
+    ties: Ties | None = None,
 ) -> RunOutcome:
     """Run one seed.
 
     plan, schedule: in the place of what the seed draws, for replay and shrinking.
     shared: of this scenario and this lock, where many seeds are run.
+    ties: the steps that the schedule may reorder, where it explores; a replay needs the same.
     Errors: ConfigError if the lock under test raises what is no LockError;
     BudgetExceeded never: a run that hits its budget is cut off and says so.
     """
@@ -82,19 +95,23 @@ def run_simulated(
         plan = draw_plan(scenario, drawn, seed) if shared.plan is None else shared.plan
     recorder = Recorder() if recorder is None else recorder
     recorder.is_detailed = scenario.needs_detail
+    # Trace functions see threads, and greenlets not.
+    is_stepped = ties is not None and ties.preempt == "statements"
     world = World(
         seed=seed,
         plan=plan,
         network=shared.network,
         schedule=RandomTies(stream(seed, "schedule")) if schedule is None else schedule,
-        substrate=substrate,
+        substrate="thread" if is_stepped else substrate,
         budget=Budget(events_max=EVENTS_MAX),
         recorder=recorder,
+        ties=ties,
     )
     laboratory = Laboratory(scenario, drawn, shared, world)
     try:
         horizon_ns = _horizon_ns(scenario, drawn, plan)
-        is_cut_off, tasks_left = _run(laboratory, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
+        with between_statements(is_lock_code, world.kernel.preempt) if is_stepped else nullcontext():
+            is_cut_off, tasks_left = _run(laboratory, provider, where, until_ns=horizon_ns, linger_ns=drawn.validity_ns)
     finally:
         if not world.is_closed:
             _close(world, provider, where)
@@ -120,6 +137,7 @@ def run_simulated(
         plan=plan,
         deviations=tuple(world.deviations),
         fault_counts=world.fault_counts,
+        ties=ties,
     )
     laboratory.let_go()
     return outcome

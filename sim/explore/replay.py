@@ -28,6 +28,7 @@ from lockref.errors import ConfigError, Location
 from lockref.history import Recorder
 from lockref.strict_json import printable_json
 from sim.faults.plan import FaultPlan
+from sim.kernel.exploring import Ties
 from sim.kernel.schedules import Replay, Schedule
 from sim.kernel.streams import STREAMS_VERSION
 
@@ -94,6 +95,7 @@ class ShrinkRecord(_Model):
 class Failure(_Model):
     """One failing run, ready to be repeated. scenario is fully resolved; schedule is [decision, choice] pairs.
 
+    ties: the steps that its schedule reorders; None where it was found without an exploration.
     faults: those of the plan in words, each with its numbers before it was shrunk.
     """
 
@@ -106,6 +108,7 @@ class Failure(_Model):
     streams: int = STREAMS_VERSION
     plan: FaultPlan
     schedule: tuple[tuple[int, int], ...] = ()
+    ties: Ties | None = None
     witness: dict[str, Any] = Field(default_factory=dict)
     digest: str
     versions: Versions = Field(default_factory=Versions)

@@ -15,11 +15,12 @@ from lockref.words import Outcome
 from sim.faults.counts import FaultCounts
 from sim.faults.fault import CUTS, ArmedFault, Cut, Fault, InFlight, RequestFault, StateFault, Trigger
 from sim.journey import RELEASE
+from sim.kernel.footprints import COUNT
 from sim.kernel.streams import derive
 from sim.kernel.tasks import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from lockref.ports import Reply, Request
     from sim.faults.plan import FaultPlan
@@ -34,8 +35,12 @@ _APPLIED = Outcome.APPLIED
 class Injector:
     """The plan at work in one world."""
 
-    def __init__(self, around: Surroundings, plan: FaultPlan) -> None:
+    def __init__(
+        self, around: Surroundings, plan: FaultPlan, *, touch: Callable[..., None] = lambda *_place: None
+    ) -> None:
+        """touch: told which shared part of the world a step has touched (`Kernel.touch`)."""
         self.plan = plan
+        self._touch = touch
         self._around = around
         self._counts = FaultCounts(around, plan)
         self.armed = self._counts.armed
@@ -219,6 +224,7 @@ class Injector:
 
     def _strike(self, armed: ArmedFault[StateFault]) -> None:
         """Let a state fault begin. From a task that it kills, this does not return."""
+        self._touch()
         armed.begin()
         armed.fault.begin(armed, self._around)
 
@@ -240,6 +246,9 @@ class Injector:
             or fault.service not in (None, in_flight.service)
         ):
             return False
+        if fault.client is None:
+            # The order in which requests of several clients pass decides which of them is the n-th.
+            self._touch(COUNT, fault.id)
         armed.passed += 1
         first = fault.nth or 1
         times = fault.times if fault.times is not None else (1 if fault.nth is not None else None)

@@ -21,6 +21,7 @@ from typing import NoReturn
 from lockref.errors import BudgetExceeded
 from sim.kernel.clocks import NodeClock
 from sim.kernel.schedules import Fifo, RandomTies, Replay, Schedule
+from sim.kernel.steps import Step, is_live
 from sim.kernel.substrates import SWITCHES_BETWEEN_TASKS, carrier_factory
 from sim.kernel.tasks import NEVER, NOT_WAITING, Task, TaskKilled
 
@@ -61,13 +62,6 @@ class Budget:
     virtual_ns_max: int = 7 * 24 * 3600 * 1_000_000_000
 
 
-# Due time and order of making, which no two steps share, so that nothing behind them is ever compared; then the task to
-# resume with the epoch of its wait, or None with the callback.
-_Wake = tuple[int, int, Task, int]
-_Call = tuple[int, int, None, Callable[[], object]]
-_Step = _Wake | _Call
-
-
 class Kernel:
     """Virtual time and its queue.
 
@@ -75,10 +69,7 @@ class Kernel:
     while no other runs. deviations: the decisions that differed from the
     default, as (decision, choice). events: steps executed.
 
-    tie_window_ns: how far apart two steps may be due and still count as tied.
-    Real instants seldom tie, which would leave a schedule nothing to decide;
-    with a window it may let a step run up to that much late. The default
-    schedule is the same for every window.
+    is_observed: somebody outside asks what a task's own objects answer; no task gives way meanwhile.
     """
 
     def __init__(
@@ -86,21 +77,18 @@ class Kernel:
         schedule: Schedule | None = None,
         substrate: str = "greenlet",
         budget: Budget | None = None,
-        *,
-        tie_window_ns: int = 0,
     ) -> None:
-        assert tie_window_ns >= 0, "a window has no negative length"
         self.schedule: Schedule = Fifo() if schedule is None else schedule
-        # First-in, first-out knows no ties: no step is due a negative time after another.
-        self._tie_window_ns = -1 if self.schedule.is_fifo else tie_window_ns
+        # First-in, first-out knows no ties.
+        self._has_ties = not self.schedule.is_fifo
         self.budget = Budget() if budget is None else budget
         self.now_ns: int = 0
         self.events = 0
         self.deviations: list[tuple[int, int]] = []
         self.tasks: list[Task] = []
         self.carry = carrier_factory(substrate)
-        self._queue: list[_Step] = []
-        self._ready: list[_Step] = []
+        self._queue: list[Step] = []
+        self._ready: list[Step] = []
         # That of the last step. Counted by hand, which takes a third of what asking an `itertools.count` takes.
         self._number = -1
         self._decisions = 0
@@ -116,6 +104,7 @@ class Kernel:
         # From this event on, the loop looks at each one. When the last events of the budget began.
         self._trace_from = self.budget.events_max - STILL_EVENTS
         self._late_from_ns: int | None = None
+        self.is_observed = False
         self._root = Task(self, lambda: None, number=0, name="world", node="", clock=None, is_daemon=True)
         self.current = self._root
 
@@ -206,7 +195,7 @@ class Kernel:
                 and self.events < self._trace_from
             ):
                 step = heappop(queue)
-                if self._tie_window_ns >= 0 and queue and queue[0][0] - at_ns <= self._tie_window_ns:
+                if self._has_ties and queue and queue[0][0] == at_ns:
                     self._ready.append(step)
                 else:
                     self.now_ns = at_ns
@@ -387,7 +376,7 @@ class Kernel:
     def _loop(self) -> None:
         """Take step after step. A good half of all time is spent here, so `_step` is written out."""
         queue, condemned, root = self._queue, self._condemned, self._root
-        trace_from, tie_window_ns, can_hand_over = self._trace_from, self._tie_window_ns, self._can_hand_over
+        trace_from, has_ties, can_hand_over = self._trace_from, self._has_ties, self._can_hand_over
         try:
             while True:
                 if self._ready:
@@ -396,8 +385,6 @@ class Kernel:
                         return
                     step = chosen
                     at_ns = step[0]
-                    if at_ns < self.now_ns:
-                        at_ns = self.now_ns
                 elif queue:
                     step = heappop(queue)
                     at_ns = step[0]
@@ -410,7 +397,7 @@ class Kernel:
                     # heap from which entries can be taken, whose bookkeeping each timer would pay for.
                     if (task := step[2]) is not None and (task.due_ns != at_ns or task.epoch != step[3]):
                         continue
-                    if queue and queue[0][0] - at_ns <= tie_window_ns:
+                    if has_ties and queue and queue[0][0] == at_ns:
                         self._ready.append(step)
                         continue
                 else:
@@ -444,7 +431,7 @@ class Kernel:
             self._hand_over_until_ns = ONLY_THE_LOOP
             self.current = root
 
-    def _choose_step(self) -> _Step | None:
+    def _choose_step(self) -> Step | None:
         """The step that the schedule wants of those on the table; None if nothing is due any more."""
         queue = self._queue
         # `_is_live`, written out.
@@ -454,24 +441,21 @@ class Kernel:
             if (task := step[2]) is None or (task.due_ns == step[0] and task.epoch == step[3])
         ]
         if not ready:
-            while queue and not _is_live(queue[0]):
+            while queue and not is_live(queue[0]):
                 heappop(queue)
             if not queue:
                 self._ready = ready
                 return None
             ready.append(heappop(queue))
-        # What is due first stays on the table until it runs, so nothing is put
-        # off by more than the window.
         first_ns = ready[0][0]
         if queue and queue[0][0] < first_ns:
             first_ns = queue[0][0]
         if first_ns > self._horizon_ns:
             self._ready = ready
             return None
-        last_ns = min(first_ns + self._tie_window_ns, self._horizon_ns)
-        while queue and queue[0][0] <= last_ns:
+        while queue and queue[0][0] <= first_ns:
             step = heappop(queue)
-            if _is_live(step):
+            if is_live(step):
                 ready.append(step)
         choice = 0
         if len(ready) > 1:
@@ -490,12 +474,21 @@ class Kernel:
         self._ready = ready
         return chosen
 
+    def preempt(self) -> None:
+        """Let the present task lose the processor, if the schedule says so. Only in an exploration a task can."""
+
+    def touch(self, kind: str = "all", name: str = "") -> None:
+        """Note a place (`sim.kernel.footprints`) that the present step touches outside its own node or service.
+
+        Only the kernel of an exploration asks for it.
+        """
+
     @property
     def stuck(self) -> tuple[str, ...]:
         """The awaited tasks that have not ended, by node and name."""
         return tuple(task.label() for task in self.tasks if not task.is_done and not task.is_daemon)
 
-    def _trace(self, step: _Step) -> None:
+    def _trace(self, step: Step) -> None:
         """Near the bound: remember what happens, and stop at it."""
         at_ns = step[0]
         if self._late_from_ns is None:
@@ -541,11 +534,6 @@ class Kernel:
         self.tasks.clear()
         root = self._root
         del root.kernel, root.resume
-
-
-def _is_live(step: _Step) -> bool:
-    task = step[2]
-    return task is None or (task.due_ns == step[0] and task.epoch == step[3])
 
 
 def _name_of(callback: Callable[[], object]) -> str:

@@ -44,13 +44,14 @@ TASKS_MAX = 5_000
 class NodeContext:
     """The part of a world that all its nodes share.
 
-    numbers: gives request numbers, unique in the run.
+    numbers: gives request numbers, unique in the run. runtime: what a process asks of its machine.
     """
 
     kernel: Kernel
     seed: int
     recorder: Recorder
     numbers: itertools.count[int] = field(default_factory=itertools.count)
+    runtime: Callable[..., NodeRuntime]
 
 
 class NodeRuntime:
@@ -192,8 +193,8 @@ class Process:
         # Dead: it has crashed, or the run has ended.
         self.is_dead = False
         self.tasks: list[Task] = []
-        self.runtime = NodeRuntime(self)
-        self.client_runtime = NodeRuntime(self, is_clients=True)
+        self.runtime = context.runtime(self)
+        self.client_runtime = context.runtime(self, is_clients=True)
         self.journal = Journal(
             context.recorder,
             node=node.name,

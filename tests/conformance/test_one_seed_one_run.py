@@ -15,6 +15,7 @@ from sim.explore.determinism import first_difference, require_determinism
 from sim.faults.drawing import Shape
 from sim.faults.generators import swarm
 from sim.faults.plan import FAULT_TYPES, FaultPlan
+from sim.kernel.exploring import Ties
 from sim.kernel.kernel import Replay
 from sim.kernel.schedules import RandomTies
 from sim.kernel.streams import stream
@@ -39,15 +40,15 @@ def run(seed: int, substrate: str = "greenlet") -> World:
         plan=swarm(stream(seed, "faults"), SHAPE),
         schedule=RandomTies(stream(seed, "schedule")),
         substrate=substrate,
-        tie_window_ns=window_ns(seed),
+        ties=ties(seed),
     )
     world.run(90 * S)
     return world
 
 
-def window_ns(seed: int) -> int:
-    """Every second seed lets near ties count as ties."""
-    return seed % 2 * 3_000_000
+def ties(seed: int) -> Ties | None:
+    """Every second seed explores: instants on a grid, and tasks that lose the processor inside a step."""
+    return Ties(window_ns=3_000_000) if seed % 2 else None
 
 
 def fingerprint(world: World) -> tuple[object, ...]:
@@ -77,7 +78,7 @@ def test_deviations_replay_a_random_schedule():
         original = run(seed)
         schedule = Replay(original.deviations)
         plan = FaultPlan.from_json(swarm(stream(seed, "faults"), SHAPE).to_json())
-        again = lease_world(seed, plan=plan, schedule=schedule, tie_window_ns=window_ns(seed))
+        again = lease_world(seed, plan=plan, schedule=schedule, ties=ties(seed))
         again.run(90 * S)
         assert fingerprint(again) == fingerprint(original)
         assert not schedule.unused
@@ -89,7 +90,7 @@ def test_fifo_is_the_replay_of_nothing():
         plan = swarm(stream(seed, "faults"), SHAPE)
         worlds = [
             lease_world(seed, plan=plan),
-            lease_world(seed, plan=plan, schedule=Replay([]), tie_window_ns=window_ns(seed)),
+            lease_world(seed, plan=plan, schedule=Replay([])),
         ]
         for world in worlds:
             world.run(90 * S)

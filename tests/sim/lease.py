@@ -18,6 +18,7 @@ from lockref.stores.port import ObjectStore, Version
 from lockref.words import Kind, Op, Outcome
 from scenarios.workloads.resource import RESOURCE, Write
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
+from sim.kernel.exploring import Ties
 from sim.kernel.kernel import Budget, Schedule
 from sim.machine.network import NetworkModel
 from sim.machine.nodes import Node
@@ -172,7 +173,7 @@ def lease_world(
     schedule: Schedule | None = None,
     substrate: str = "greenlet",
     budget: Budget | None = None,
-    tie_window_ns: int = 0,
+    ties: Ties | None = None,
 ) -> World:
     """A world with `clients` plain leases, ready to run."""
     world = World(
@@ -182,7 +183,7 @@ def lease_world(
         schedule=schedule,
         substrate=substrate,
         budget=budget,
-        tie_window_ns=tie_window_ns,
+        ties=ties,
     )
     world.object_store(decode=OneRecord(decode), dialect=dialect)
     world.add(RESOURCE.name, _resource(world), decode=None)

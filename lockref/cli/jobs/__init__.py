@@ -4,8 +4,8 @@ A job puts the rooms together: a world of scenarios makes a history, the reports
 of command lines; the commands read those, call one job, and nobody else calls a job. Where to find what:
 
 - what every job shows: lines and progress, verdicts, documents and exit codes: `shown/`
-- runs that are made: in virtual time: `simulation`, on real servers: `contention`, any program on the wire: `watching`,
-  Helix' locks on a real ZooKeeper: `clusters`, a bit of each: `demonstration`
+- runs that are made: in virtual time: `simulation`, their schedules: `exploration`, on real servers: `contention`, any
+  program on the wire: `watching`, Helix' locks on a real ZooKeeper: `clusters`, a bit of each: `demonstration`
 - runs that are read: judged once more: `checking`, side by side: `comparing`, on a page: `reporting`
 - the runs that a folder keeps: `runs/`; a run that goes on, followed from beside: `watch/`
 - a stored failure: run again: `replaying`, told from its cause to its effect: `explaining`

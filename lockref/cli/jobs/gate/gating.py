@@ -169,6 +169,7 @@ class _Alike:
     """A failure of a cause whose example is another failure. It is not stored: its seed shows it again."""
 
     id: str
+    seed: int
     replay: str
     notes: tuple[tuple[str, str], ...]
     shown: ShownFailure | None = None
@@ -319,7 +320,7 @@ class _Gate:
         seed_line = f"lockref sim {part.reference} --provider {self._spec.name} --seed {finding.run}"
         example = self._example_of(part.scenario.name, finding)
         notes = (("as in", example), ("from seed", seed_line)) if example else (("from seed", seed_line),)
-        return _Alike(id=f"{finding.clause}-{finding.run}", replay=seed_line, notes=notes)
+        return _Alike(id=f"{finding.clause}-{finding.run}", seed=finding.run, replay=seed_line, notes=notes)
 
     def _example_of(self, scenario: str, finding: Finding) -> str:
         """The id of the failure that is the example of this cause; "" for what followed from another clause."""

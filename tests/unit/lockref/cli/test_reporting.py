@@ -146,7 +146,9 @@ def test_the_document_speaks_for_every_scenario() -> None:
         }
 
 
-@pytest.mark.parametrize(("keep", "seed"), [(None, None), (lambda _finding: FailureRecord(id="LK-X", replay="…"), 7)])
+@pytest.mark.parametrize(
+    ("keep", "seed"), [(None, None), (lambda _finding: FailureRecord(id="LK-X", seed=7, replay="…"), 7)]
+)
 def test_only_a_simulation_has_a_seed(keep: Callable[[Finding], FailureRecord] | None, seed: int | None) -> None:
     """A real run's number is no seed, and nobody is sent to repeat it."""
     finding = Finding(clause="S3", kind="", fault_kinds=(), run=7, at_ns=1, witness={})

@@ -10,7 +10,6 @@ import pytest
 
 from lockref.errors import ConfigError, DeterminismError
 from lockref.history import Recorder
-from sim.explore.exhaustive import PrefixSchedule, explore
 from sim.explore.pct import Pct
 from sim.explore.replay import Answer, Failure, ProviderUsed, replay
 from sim.explore.shrink import shrink
@@ -24,11 +23,9 @@ from sim.kernel.streams import derive, stream
 S = 1_000_000_000
 
 
-def interleave(
-    schedule: Schedule, *, tasks: int = 3, steps: int = 3, gap_ns: int = 10, window_ns: int = 0
-) -> list[int]:
+def interleave(schedule: Schedule, *, tasks: int = 3, steps: int = 3, gap_ns: int = 10) -> list[int]:
     """The order in which tasks run that all wake together again and again."""
-    kernel, order = Kernel(schedule, tie_window_ns=window_ns), []
+    kernel, order = Kernel(schedule), []
 
     def work(number: int) -> None:
         for _ in range(steps):
@@ -93,96 +90,6 @@ def test_pct_needs_sensible_numbers(wrong):
     """A depth or length below one is the caller's mistake."""
     with pytest.raises(ConfigError, match="at least 1"):
         Pct(stream(1, "pct"), **wrong)
-
-
-# Windows
-
-
-def test_window_lets_a_schedule_reorder_near_ties():
-    """Steps that are due within the window count as tied; outside it their order is fixed."""
-
-    def order_of(schedule: Schedule, window_ns: int) -> list[tuple[str, int]]:
-        kernel, log = Kernel(schedule, tie_window_ns=window_ns), []
-        for name, due in (("a", 10), ("b", 14), ("c", 30)):
-            kernel.call_at(due, lambda name=name: log.append((name, kernel.now_ns)))
-        kernel.run(1000)
-        return log
-
-    plain = [("a", 10), ("b", 14), ("c", 30)]
-    late = [("b", 14), ("a", 14), ("c", 30)]
-    found = [order_of(RandomTies(stream(seed, "s")), 5) for seed in range(20)]
-    assert plain in found
-    assert late in found
-    assert all(order in (plain, late) for order in found)
-    assert all(order_of(RandomTies(stream(seed, "s")), 3) == plain for seed in range(20))
-    assert order_of(Replay([]), 5) == plain
-    assert order_of(Replay([(0, 1)]), 5) == late
-
-
-class LastOfMany:
-    """Takes what was made last, except at the first decision."""
-
-    is_fifo = False
-
-    def choose(self, decision, actors):
-        return 0 if decision == 0 else len(actors) - 1
-
-
-def test_window_never_puts_off_longer_than_its_length():
-    """What is due first bounds what may run before it, even when it was made last."""
-    kernel, log = Kernel(LastOfMany(), tie_window_ns=5), []
-
-    def first() -> None:
-        log.append("a")
-        kernel.call_at(11, lambda: log.append("made by a"))
-
-    kernel.call_at(10, first)
-    kernel.call_at(14, lambda: log.append("b"))
-    kernel.call_at(18, lambda: log.append("c"))
-    kernel.run(1000)
-    assert log == ["a", "b", "made by a", "c"]
-
-
-def test_window_does_not_reach_beyond_the_horizon():
-    """A run up to 12 executes nothing that is due at 14, however near."""
-    kernel, log = Kernel(LastOfMany(), tie_window_ns=5), []
-    for due in (5, 6, 10, 14):
-        kernel.call_at(due, lambda due=due: log.append(due))
-    kernel.run(12)
-    assert sorted(log) == [5, 6, 10]
-
-
-# Bounded exhaustive search
-
-
-def test_exhaustive_search_meets_every_schedule_once():
-    """Three tasks that wake together once have 3! orders; all are met, and the search says that it is exhausted."""
-    seen = []
-
-    def run(schedule: PrefixSchedule) -> list[int]:
-        seen.append(tuple(interleave(schedule, steps=1)))
-        return interleave(PrefixSchedule(schedule.deviations), steps=1)
-
-    # The first decisions concern the tasks' starts, which leave no trace here.
-    result = explore(run, lambda _order: False, deviations_max=10, runs_max=1000)
-    assert result.is_exhausted
-    assert len(set(seen)) == 6
-    assert len(seen) == result.runs == 36
-
-
-def test_exhaustive_search_finds_the_smallest_first():
-    """The failure found has the fewest deviations that cause it; here one."""
-    result = explore(
-        lambda schedule: interleave(schedule, steps=1), lambda order: order[0] == 2, deviations_max=3, runs_max=1000
-    )
-    assert len(result.deviations) == 1
-    assert interleave(Replay(result.deviations), steps=1)[0] == 2
-
-
-def test_cut_off_search_proves_nothing_and_says_so():
-    """When the bound on runs is hit, the answer is not "exhausted"."""
-    result = explore(lambda schedule: interleave(schedule), lambda _order: False, deviations_max=5, runs_max=20)
-    assert (result.runs, result.is_exhausted, result.failure) == (20, False, None)
 
 
 # Replay

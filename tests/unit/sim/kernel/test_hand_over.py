@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.kernel.clocks import NodeClock
-from sim.kernel.kernel import Kernel, RandomTies
+from sim.kernel.exploring import ExploringKernel, Ties
+from sim.kernel.footprints import EVERYTHING
+from sim.kernel.kernel import Fifo, Kernel, RandomTies
 from sim.kernel.streams import stream
 from sim.kernel.sync import SimEvent
 from sim.kernel.tasks import Task
@@ -33,7 +35,15 @@ SCRIPTS = st.lists(st.lists(ACTIONS, max_size=12), min_size=TASKS, max_size=TASK
 def history(substrate: str, scripts: list[Script], seed: int | None, window_ns: int) -> list[object]:
     """What happens, when and as which event, in a run of these tasks in two parts."""
     schedule = None if seed is None else RandomTies(stream(seed, "schedule"))
-    kernel = Kernel(schedule, substrate, tie_window_ns=window_ns)
+    kernel = Kernel(schedule, substrate)
+    if window_ns:
+        kernel = ExploringKernel(
+            Fifo() if schedule is None else schedule,
+            substrate,
+            None,
+            ties=Ties(window_ns=window_ns),
+            footprint_of=lambda _callback: EVERYTHING,
+        )
     clock, event, log = NodeClock(mono_start_ns=1000), SimEvent(kernel), []
     tasks: list[Task] = []
 

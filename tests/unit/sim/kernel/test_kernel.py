@@ -322,24 +322,6 @@ def test_wake_up_survives_a_clock_change_of_the_same_instant():
     assert log == [(True, 50)]
 
 
-def test_window_does_not_reach_beyond_the_horizon():
-    """A step that is due after the end of the run does not run, however wide the window of ties."""
-
-    class Last:
-        is_fifo = False
-
-        def choose(self, _decision, actors):
-            return len(actors) - 1
-
-    kernel, log = Kernel(Last(), tie_window_ns=100), []
-    for at in (50, 55, 90):
-        kernel.call_at(at, lambda at=at: log.append(at))
-    kernel.spawn(lambda: kernel.wait(1000), name="main")
-    assert kernel.run(60) is RunEnd.HORIZON
-    assert log == [55, 50]
-    kernel.close()
-
-
 def test_task_killed_before_it_began_is_not_waited_for():
     """Its end is an end like any other."""
     kernel = Kernel()

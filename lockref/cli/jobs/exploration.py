@@ -1,0 +1,157 @@
+"""The schedules of scenarios, explored: random ones for many seeds, or all of a seed's that can make a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
+from lockref.durations import plain_duration
+from lockref.errors import ConfigError, LockrefError
+from lockref.lab.loading import load_provider
+from lockref.runtime import NS_PER_S
+from lockref.words import counted
+from scenarios import interrupts
+from scenarios.campaign import default_processes
+from scenarios.definition.load import load_scenario
+from scenarios.definition.mixture import inapplicable
+from scenarios.executor import cores
+from scenarios.failures.failure_store import FailureStore
+from scenarios.failures.groups import FailureGroups
+from scenarios.failures.shrink_budget import ShrinkBudget
+from scenarios.runs import provenance
+from scenarios.search.explored import Explored, explore_seeds
+from scenarios.search.schedules import SCHEDULES_MAX, WINDOW_NS, Exploration
+from sim.kernel.exploring import Ties
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.shown.console import Console
+    from reports.formats.results import Results
+    from sim.explore.policies import Policy
+    from sim.kernel.exploring import Preempt
+
+DRAWN_SEEDS: Final = range(1, 201)
+SEARCHED_SEEDS: Final = range(1, 2)
+"""Seeds where neither the command nor the scenario names any: a search runs a seed thousands of times."""
+
+
+def explore(
+    console: Console,
+    scenarios: Sequence[str],
+    *,
+    policy: Policy,
+    window_ns: int | None,
+    preempt: Preempt | None,
+    schedules_max: int | None,
+    provider: str,
+    seeds: range | None,
+    processes: int | None,
+    max_time_ns: int | None,
+    keep_runs: int,
+    demands: tuple[str, ...],
+    shrink_for: int,
+    allowed: Sequence[int],
+) -> int:
+    """Explore each scenario's schedules under one lock, judge them, and store the results. Returns the exit code.
+
+    window_ns, preempt, schedules_max: None for what fits the policy. The other arguments: as `simulate`.
+    Errors: as `simulate`; ConfigError for a policy that finds nothing to search.
+    """
+    if schedules_max is not None and not policy.is_systematic:
+        raise ConfigError(f"--schedules-max bounds the search of a seed; {policy} runs each seed once")
+    exploration = Exploration(
+        policy=policy,
+        ties=Ties(
+            window_ns=WINDOW_NS if window_ns is None else window_ns,
+            preempt=preempt or ("waits" if policy.is_systematic else "calls"),
+        ),
+        schedules_max=SCHEDULES_MAX if schedules_max is None else schedules_max,
+    )
+    if not scenarios:
+        raise ConfigError("name a scenario; `lockref scenario list` shows the catalogue")
+    loaded = {name: load_scenario(name).demanding(demands) for name in scenarios}
+    spec = load_provider(provider)
+    if misfits := {name: reason for name, each in loaded.items() if (reason := inapplicable(each, spec))}:
+        name, reason = next(iter(misfits.items()))
+        raise ConfigError(f"{name}: does not apply to {spec.name}: {reason}")
+    about = provenance(
+        {
+            "scenarios": list(loaded),
+            "provider": provider,
+            "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
+            "explore": str(policy),
+            "window_ns": exploration.ties.window_ns,
+            "preempt": exploration.ties.preempt,
+            "schedules_max": exploration.schedules_max,
+            "keep": keep_runs,
+            "demands": list(demands),
+        }
+    )
+    groups, budget = FailureGroups(), ShrinkBudget(shrink_for)
+    told: list[Results] = []
+    errors: dict[str, LockrefError] = {}
+    is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
+    with begin_run("sim", about) as folder:
+        for name, scenario in loaded.items():
+            numbers = scenario.seeds(seeds, SEARCHED_SEEDS if policy.is_systematic else DRAWN_SEEDS)
+            at_once = min(cores(), len(numbers)) if policy.is_systematic else default_processes(len(numbers))
+            result = explore_seeds(
+                scenario,
+                spec,
+                numbers,
+                exploration,
+                processes=processes or at_once,
+                keep_runs=keep_runs,
+                is_over=is_over,
+                on_progress=lambda result: _progress(console, result),
+            )
+            if result.error is not None and not result.summary.runs:
+                errors[scenario.name] = result.error
+                continue
+            store = FailureStore(
+                scenario,
+                spec,
+                source=name,
+                is_in_a_hurry=result.is_interrupted or interrupts.was_heard(),
+                budget=budget,
+                groups=groups,
+                on_progress=console.progress,
+                again=result.again,
+                options=_options(exploration),
+            )
+            part = folder if len(loaded) == 1 else folder.part(scenario.name)
+            results = write_account(result, part, about=about, allowed=allowed, failures=store)
+            say_results(console, results)
+            told.append(results)
+            if result.error is not None:
+                errors[scenario.name] = result.error
+            if result.is_interrupted or interrupts.was_heard():
+                folder.describe(verdict=results.verdict)
+                raise KeyboardInterrupt
+        for line in groups.lines():
+            console.say(line)
+        return conclude(
+            console,
+            folder,
+            told,
+            allowed=allowed,
+            failed=next(iter(errors.values()), None),
+            errors={name: str(error) for name, error in errors.items()},
+        )
+
+
+def _progress(console: Console, result: Explored) -> None:
+    console.progress(
+        f"{result.scenario}: {counted(result.tally.schedules, 'schedule')}, {result.searched:,} of "
+        f"{counted(result.seeds, 'seed')}, {counted(len(result.summary.findings), 'distinct failure')}"
+    )
+
+
+def _options(exploration: Exploration) -> str:
+    """The options that explore a seed likewise."""
+    ties = exploration.ties
+    window = plain_duration(ties.window_ns).replace(" ", "")
+    options = f" --explore {exploration.policy} --tie-window {window} --preempt {ties.preempt}"
+    if exploration.policy.is_systematic:
+        options += f" --schedules-max {exploration.schedules_max}"
+    return options
