@@ -1,4 +1,4 @@
-"""Search for failures: for plans of faults, where the place of a fault decides more than their number, and for schedules.
+"""Search for failures: for plans of faults, where a place decides more than a number, and for schedules.
 
     requests     the requests of one run, as places where a fault may strike
     forms        what may strike at a place: kinds of faults, cuts, lengths

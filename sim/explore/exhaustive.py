@@ -213,7 +213,7 @@ class Tally:
     is_exhausted: bool = True
 
     def __add__(self, other: Tally) -> Tally:
-        """Of two searches together."""
+        """The extent of two searches together."""
         return Tally(
             schedules=self.schedules + other.schedules,
             pruned=self.pruned + other.pruned,
