@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -134,6 +135,8 @@ def executor_of(
             yield SparkExecutor(session, tell=tell)
         finally:
             stop()
+            # The archive, and what a JVM that was killed has left.
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def _shipping(files: Mapping[str, Path], scenarios: Sequence[Scenario], work: Path) -> dict[str, str]:
