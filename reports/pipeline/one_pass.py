@@ -217,7 +217,9 @@ class OnePass:
     ) -> tuple[list[RunRange], list[RowGroup]]:
         """The runs in shares, and their row groups: those of the files, or of files in which runs stand together."""
         events = sum(group.rows for group in groups)
-        share_events = min(self.share_events, -(-events // self.cores))
+        # As many shares for one core as for each other: of three shares on two cores, one core would do two.
+        rounds = -(-events // (self.share_events * self.cores))
+        share_events = -(-events // max(1, rounds * self.cores))
         ranges = deal_runs(groups, described, share_events=share_events)
         if read_again(ranges, groups) <= READ_AGAIN_MAX:
             return ranges, groups
