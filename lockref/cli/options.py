@@ -198,15 +198,18 @@ class Declaration(click.ParamType[Any]):
 
 
 class Exploring(click.ParamType[Any]):
-    """`random`, `pct:3`, `pos`, `delay:2`, `exhaustive`: how the schedules of an exploration are chosen."""
+    """`random`, `pct:3`, `pos`, `delay:2`, `exhaustive`: how schedules are chosen. `faults`: where faults strike."""
 
     name = "POLICY"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from scenarios.search.placing import parse_placing
         from sim.explore.policies import parse_policy
 
         if not isinstance(value, str):
             return value
+        if (placing := parse_placing(value)) is not None:
+            return placing
         try:
             return parse_policy(value)
         except ValueError as error:

@@ -43,7 +43,7 @@ from lockref.cli.options import (
     "--explore",
     "policy",
     type=Exploring(),
-    help="Search schedules: random, pct:D, pos, delay:N or exhaustive (docs/search.md).",
+    help="Search schedules: random, pct:D, pos, delay:N, exhaustive; or plans: faults (docs/search.md).",
 )
 @click.option(
     "--tie-window",
@@ -73,6 +73,7 @@ def command(ctx: click.Context, /, as_json: bool, scenarios: tuple[str, ...], **
     lockref sim e08 --provider hudi --seeds 1..500
     lockref sim my.yaml --provider ./my_lock.py:MyLock --seeds 1..100 --json
     lockref sim e13 --explore exhaustive --seed 1  # all orders of what happens at one instant
+    lockref sim h06 --explore faults               # one fault at each request, then a second one after it
     lockref sim swarm --seeds 1..20000 --resume    # after a kill or Ctrl-C: what was finished is not run again
     """
     from lockref.cli.jobs.shown.console import Console
@@ -88,6 +89,14 @@ def command(ctx: click.Context, /, as_json: bool, scenarios: tuple[str, ...], **
     refused = {name: asked.pop(name) for name in ("take_all", "check_determinism", "resume", "show_skipped")}
     if any(refused.values()):
         raise click.UsageError("--explore takes no --all, --check-determinism, --resume or --show-skipped", ctx)
+    if hasattr(exploring["policy"], "faults_max"):
+        from lockref.cli.jobs.search.placing import place_faults
+
+        placing = exploring.pop("policy")
+        if any(value is not None for value in exploring.values()):
+            raise click.UsageError("--tie-window, --preempt and --schedules-max are about schedules, not faults", ctx)
+        del asked["keep_runs"]
+        return place_faults(console, scenarios, faults_max=placing.faults_max, **asked)
     from lockref.cli.jobs.exploration import explore
 
     return explore(console, scenarios, **exploring, **asked)

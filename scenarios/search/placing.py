@@ -17,7 +17,8 @@ the first fault. And the rest is to follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
@@ -44,7 +45,22 @@ FAULTS_MAX: Final = 2
 TRIALS_PER_PROCESS_MIN: Final = 400
 """Below this a second process costs more than it saves: it starts an interpreter."""
 
+WORDS: Final = {"faults": None, "faults:1": 1, "faults:2": 2}
+"""The words for a search on a command line, each with its most faults; None: as many as it takes, at most two."""
+
 _ORDER: Final = {form.name: place for place, form in enumerate(FORMS)}
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlacing:
+    """A search as it was asked for. faults_max: of one plan; None for two where one alone has not broken anything."""
+
+    faults_max: int | None
+
+
+def parse_placing(text: str) -> FaultPlacing | None:
+    """The search that a word asks for; None for a word that asks for none."""
+    return FaultPlacing(WORDS[text]) if text in WORDS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +275,7 @@ class _Search:
             return
         (base,) = bases
         placements.learn(base)
-        singles = list(placements.at(base.places))
+        singles = _kinds_first(placements.at(base.places))
         self._planned[0] += len(singles)
         firsts: list[tuple[Placement, Tried]] = []
         trials = (placements.trial(next(self._numbers), single) for single in singles)
@@ -359,6 +375,16 @@ class _Search:
                 if answer.error is not None or self._is_over() or (self._trials_max and runs >= self._trials_max):
                     self._ended = True
                     return
+
+
+def _kinds_first(singles: Iterable[Placement]) -> list[Placement]:
+    """The same, each kind of fault at each operation once before any of them twice."""
+    met: Counter[tuple[object, ...]] = Counter()
+    ranked: list[tuple[int, Placement]] = []
+    for single in singles:
+        met[_coarse(single)] += 1
+        ranked.append((met[_coarse(single)], single))
+    return [single for _, single in sorted(ranked, key=lambda each: each[0])]
 
 
 def _in_order(

@@ -203,7 +203,7 @@ ARGUMENTS = (
     ["sim", "e30", "--seeds"], ["sim", "e30", f"--{WORD}"], ["gate", "-k"], ["gate", "--require"],
     ["campaign"], ["campaign", "e30", "--provider"], ["campaign", "e30", "--master"],
     ["campaign", "e30", "--seeds", "1..2", "--conf"], ["envelope", "--axis"], ["envelope", "--provider"],
-    ["fuzz"], ["fuzz", "e30", "--provider"],
+    ["fuzz"], ["fuzz", "e30", "--provider"], ["sim", "e30", "--explore"],
     ["bench", "--backend"], ["bench"], ["wire", "--"],
     ["wire", "-b"], ["probe"], ["evaluate"], ["scenario", "validate"], ["scenario", "test"], ["scenario"],
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["cluster", "run"],
