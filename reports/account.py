@@ -86,14 +86,17 @@ def summarised_results(
     again: str = "",
     causes: RecordedCauses | None = None,
     seeds: Mapping[int, int] = MappingProxyType({}),
+    is_sample: bool = True,
 ) -> Results:
     """The one account of judged runs.
+
+    is_sample: False for runs that a search has chosen; they tell no rate.
 
     store_failure: keeps a failure for `lockref replay`. Without it failures are
     named by clause and run; `again` is the line that judges the history once
     more, `causes` tells causes from that history, and `seeds` knows the seeds of runs that had one.
     """
-    results = judged(summary, title=title, classes=summary.classes, events=summary.events)
+    results = judged(summary, title=title, classes=summary.classes, events=summary.events, is_sample=is_sample)
     for found in summary.findings:
         stored = store_failure(found) if store_failure else None
         shown = stored.shown if stored else None

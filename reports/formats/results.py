@@ -494,8 +494,11 @@ def load_results(path: Path) -> Results:
         raise ConfigError(message, location=Location(str(path))) from error
 
 
-def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: int) -> Results:
-    """The account of counted runs, as far as it is about their verdict; the caller adds what else it knows."""
+def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: int, is_sample: bool = True) -> Results:
+    """The account of counted runs, as far as it is about their verdict; the caller adds what else it knows.
+
+    is_sample: as of `statement`.
+    """
     verdicts = decide(counts)
     reach, least = counts.reach, counts.required
     return Results(
@@ -510,6 +513,7 @@ def judged(counts: Counts, *, title: str, classes: Mapping[str, int], events: in
             reasons=list(verdicts.reasons),
             grants=reach.get(GRANT, (0, 0))[1],
             is_partial=any(counts.verdicts[name][VIOLATED] for name in counts.not_demanded if name in counts.verdicts),
+            is_sample=is_sample,
         ),
         reasons=list(verdicts.reasons),
         runs=counts.runs,
@@ -556,16 +560,24 @@ def troubles(reach: Mapping[str, tuple[int, int]]) -> list[str]:
 
 
 def statement(
-    *, verdict: Verdict, runs: int, violated: int, reasons: list[str], grants: int = 0, is_partial: bool = False
+    *,
+    verdict: Verdict,
+    runs: int,
+    violated: int,
+    reasons: list[str],
+    grants: int = 0,
+    is_partial: bool = False,
+    is_sample: bool = True,
 ) -> str:
     """The verdict in one sentence. The word "safe" does not occur.
 
     grants: how often the lock was given in these runs; 0 where nobody counted.
     is_partial: a clause broke that is not demanded, so the verdict is about the others.
+    is_sample: False for runs that a search has chosen: they tell no rate.
     """
     given = f" with {counted(grants, 'grant')}" if grants else ""
     # So few runs say nothing about the rate among runs. A real run is one run.
-    is_sample = runs >= 4
+    is_sample = is_sample and runs >= 4
     if violated:
         low, high = wilson_95(violated, runs)
         interval = f": at 95 % confidence, {_percent(low)} to {_percent(high)} % of runs do" if is_sample else ""

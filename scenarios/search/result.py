@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,8 @@ class SearchResult(JudgedResult):
     failing: by number, each trial that speaks for a failure. traces: hash of a trace to the first trial that had it.
     how: in a word or two, for the title. is_cut: it ended before everything was tried.
     """
+
+    is_sample: ClassVar[bool] = False
 
     how: str = ""
     failing: dict[int, Trial] = field(default_factory=dict)

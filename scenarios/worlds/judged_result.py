@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -39,6 +39,9 @@ class JudgedResult(ABC):
     measured. is_interrupted: Ctrl-C ended it. error: what ended it early, or took a part of it; what was recorded is
     judged all the same.
     """
+
+    is_sample: ClassVar[bool] = True
+    """Were the runs drawn, so that their share tells a rate?"""
 
     summary: Summary
     scenario: str

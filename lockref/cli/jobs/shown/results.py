@@ -68,6 +68,7 @@ def write_account(
         store_failure=failures.store if failures else None,
         again=check_line(folder.path),
         causes=None if failures else RecordedCauses(*done.history),
+        is_sample=done.is_sample,
     )
     results.capabilities = done.capabilities
     results.notices += [*done.notices, *notices]

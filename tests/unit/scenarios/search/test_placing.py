@@ -9,12 +9,13 @@ import pytest
 
 from lockref.lab.loading import ProviderSpec, load_provider
 from reports.checks.summary import Finding
+from reports.formats.results import statement
 from scenarios.failures.judged_run import broken_clauses
 from scenarios.failures.stored_failures import find_failures, replay_failure
 from scenarios.search import forms, placing
 from scenarios.search.failing import FailingTrials
 from scenarios.search.placing import Placement, Placements, _in_order, search_placements
-from scenarios.search.result import begun
+from scenarios.search.result import SearchResult, begun
 from scenarios.search.trials import Piece, Tried, run_piece
 from scenarios.search.worlds import small_world
 from scenarios.worlds.simulated import run_simulated
@@ -135,6 +136,22 @@ def test_a_search_says_what_it_tried_and_stores_what_broke(tmp_path) -> None:
     record = FailingTrials(result.failing, spec, folder=tmp_path).store(finding)
     (path,) = find_failures(record.id, folder=tmp_path)
     assert replay_failure(path, may_import=True).answered.answer is Answer.SAME_DIGEST
+
+
+@pytest.mark.parametrize("broken_runs", [0, 3])
+def test_a_search_tells_no_rate(broken_runs: int) -> None:
+    """Runs that were chosen are no sample: neither a bound nor an interval is said of them."""
+    told = [
+        statement(
+            verdict="violated" if broken_runs else "held",
+            runs=100,
+            violated=broken_runs,
+            reasons=[],
+            is_sample=is_sample,
+        )
+        for is_sample in (True, SearchResult.is_sample)
+    ]
+    assert ["95 %" in each for each in told] == [True, False]
 
 
 def test_an_exhausted_search_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
