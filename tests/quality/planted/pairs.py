@@ -1,7 +1,7 @@
-"""Bugs that one fault alone does not show: the first one brings the lock into a state in which the second one hurts it.
+"""Bugs that wait for a second fault: the first one brings the lock into a state in which the second one hurts it.
 
 A lock that is careless after a bad answer only is right in nearly every run. A plan must strike the same client twice,
-the second time in the right place.
+the second time in the right place. A partition strikes many times, and may do alone.
 """
 
 from __future__ import annotations

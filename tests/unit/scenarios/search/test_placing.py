@@ -91,7 +91,7 @@ def test_a_fault_that_changes_nothing_has_the_trace_of_the_run_without_it(small:
         ),
     ],
 )
-def test_a_bug_of_two_faults_is_shown_by_the_pair_alone(lock: str, first: str, second: str) -> None:
+def test_a_bug_is_shown_by_two_faults_and_by_neither_of_them(lock: str, first: str, second: str) -> None:
     """C1, M4: after a bad answer the lock is careless, and only a fault in the right place then hurts it."""
     spec = load_provider(f"{PAIRS}:{lock}")
     placements, base = learned(spec)
