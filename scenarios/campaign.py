@@ -17,17 +17,16 @@ interpreters for the next.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lockref.errors import DeterminismError, LockrefError
-from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest, runs_table, to_table
+from lockref.history import SCHEMA, batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import ThreadRuntime
 from lockref.words import counted
@@ -41,6 +40,7 @@ from scenarios.definition.draw import Draws
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
 from scenarios.executor import cores, executor_for
+from scenarios.kept_histories import History, joined_histories, only_runs
 from scenarios.worlds.judged_result import JudgedResult
 from scenarios.worlds.simulated import RunOutcome
 from sim.explore.determinism import first_difference
@@ -51,6 +51,9 @@ SEEDS_PER_PROCESS_MIN = 200
 
 KEEP_RUNS = 200
 """Histories kept by default: the first runs, and the run of every distinct failure."""
+
+DETERMINISM_EVERY: Final = 10
+"""Where traces are to be compared, every so many-th seed of a chunk is run twice."""
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
 
@@ -109,7 +112,7 @@ class CampaignResult(JudgedResult):
     digests: dict[int, str] = field(default_factory=dict)
     compared: int = 0
     resumed: int = 0
-    tables: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
+    tables: list[History] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -121,12 +124,9 @@ class CampaignResult(JudgedResult):
         return batch_digest(self.digests[seed] for seed in sorted(self.digests))
 
     @property
-    def history(self) -> tuple[pa.Table, pa.Table]:
+    def history(self) -> History:
         """The kept histories: events and runs, in the order of seeds."""
-        if not self.tables:
-            return SCHEMA.empty_table(), RUNS_SCHEMA.empty_table()
-        events = pa.concat_tables([events for events, _ in self.tables]).unify_dictionaries()
-        return events, pa.concat_tables([runs for _, runs in self.tables])
+        return joined_histories(self.tables)
 
     @property
     def notices(self) -> list[str]:
@@ -138,11 +138,7 @@ class CampaignResult(JudgedResult):
             found.append(f"determinism: {counted(self.compared, 'seed')} run twice, event for event the same")
         if self.resumed:
             found.append(f"resumed: {counted(self.resumed, 'seed')} had been run and judged before the interruption")
-        if self.summary.runs and (idle := [fault for fault in self.sure_faults if not self.effects[fault]]):
-            # A demand for a kind is met by any fault of that kind. Without a demand no verdict shows an idle fault.
-            runs = counted(self.summary.runs, "run")
-            found.append(f"{counted(len(idle), 'fault')} of the scenario changed nothing in {runs}: {', '.join(idle)}")
-        return found
+        return [*found, *idle_faults(self.sure_faults, self.effects, runs=self.summary.runs)]
 
     def absorb(self, chunk: Chunk) -> None:
         """Add what the judge said of a chunk, whether it ran just now or before an interruption."""
@@ -408,7 +404,7 @@ def _judged_outcomes(piece: _Piece, outcomes: Sequence[RunOutcome], *, compared:
     events = to_table([outcome.recorder for outcome in outcomes], [outcome.seed for outcome in outcomes])
     runs = runs_table(outcome.run_row for outcome in outcomes)
     judgement = judge(events, runs)
-    kinds = {outcome.seed: kinds_that_fired(outcome) for outcome in outcomes}
+    kinds = {outcome.seed: outcome.fired_kinds for outcome in outcomes}
     found = Summary.of_runs(judgement, runs, event_count=len(events), fault_kinds=kinds).findings
     speakers = {finding.key: finding.run for finding in found}
     chunk = Chunk(
@@ -422,15 +418,11 @@ def _judged_outcomes(piece: _Piece, outcomes: Sequence[RunOutcome], *, compared:
     return _JudgedPiece(campaign=piece.campaign, chunk=chunk, speakers=speakers)
 
 
-def _only(kept: tuple[pa.Table, pa.Table] | None, wanted: set[int]) -> tuple[pa.Table, pa.Table] | None:
+def _only(kept: History | None, wanted: set[int]) -> History | None:
     """The histories of some runs; None where there are none."""
     if kept is None or not wanted:
         return None
-    events, runs = kept
-    if len(wanted) == len(runs):
-        return kept
-    numbers = pa.array(sorted(wanted), runs["run"].type)
-    return events.filter(pc.is_in(events["run"], numbers)), runs.filter(pc.is_in(runs["run"], numbers))
+    return kept if len(wanted) == len(kept[1]) else only_runs(kept, wanted)
 
 
 def default_processes(seed_count: int) -> int:
@@ -444,10 +436,18 @@ def sure_faults(scenario: Scenario) -> tuple[str, ...]:
     return tuple(each.id for each in faults if not (isinstance(each, RequestFault) and each.probability < 1))
 
 
-def kinds_that_fired(outcome: RunOutcome) -> tuple[str, ...]:
-    """The kinds of a run's faults that fired, sorted."""
-    fired = {fault.kind for fault in outcome.plan.faults if outcome.fault_counts.get(fault.id, (0, 0, 0))[1]}
-    return tuple(sorted(fired))
+def idle_faults(sure: Sequence[str], effects: Mapping[str, int], *, runs: int) -> list[str]:
+    """The notice of the faults that changed nothing in so many runs; none where each did, or nothing has run.
+
+    sure: ids of faults, as `sure_faults` gives them. effects: fault id to how often it changed something.
+    """
+    # A demand for a kind is met by any fault of that kind. Without a demand no verdict shows an idle fault.
+    idle = [fault for fault in sure if not effects.get(fault)]
+    if not runs or not idle:
+        return []
+    return [
+        f"{counted(len(idle), 'fault')} of the scenario changed nothing in {counted(runs, 'run')}: {', '.join(idle)}"
+    ]
 
 
 def expect_same_traces(scenario: Scenario, spec: ProviderSpec, outcomes: Sequence[RunOutcome], *, every: int) -> int:

@@ -7,6 +7,6 @@ Where to look:
 - account          what the judge said of a chunk, as the file that commits it
 - identity         what a campaign is made of: whether its finished chunks may be taken over
 - places           where all that is written: a folder of this machine, or an object store
-- sheltered        a process of its own around a lock that may end it, hang in it, or eat its memory
+- sheltered        a process of its own around a lock that may end it, hang in it, or fill its memory
 - collection       the chunks of all campaigns joined in the order of their seeds
 """

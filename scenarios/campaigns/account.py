@@ -68,9 +68,8 @@ class ChunkAccount(_Record):
     campaign: the identity of the campaign that it belongs to. chunk: its number, from 0. seeds: the first and the last.
     digests: of the traces in the order of the seeds, 16 bytes each, in base64. effects: fault id to how often it
     changed something. compared: seeds that were run twice. kept: the seeds of the kept histories; failures_kept: those
-    of them in which a demanded clause broke. processor_ns: what it took of a
-    processor, in nanoseconds. The rest: see `reports.checks.verdicts.Counts` and
-    `reports.checks.summary.Summary`.
+    of them in which a demanded clause broke. processor_ns: processor time that it took. The rest: see
+    `reports.checks.verdicts.Counts` and `reports.checks.summary.Summary`.
     """
 
     format: Literal["lockref.chunk/1"] = FORMAT

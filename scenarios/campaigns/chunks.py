@@ -10,11 +10,11 @@ import gc
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockref.errors import LockrefError
@@ -24,11 +24,12 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.history_files import CHUNKS, EVENTS, RUNS
 from scenarios.batch import run_seeds
-from scenarios.campaign import expect_same_traces, kinds_that_fired
+from scenarios.campaign import expect_same_traces
 from scenarios.campaigns.account import ChunkAccount, account_of
 from scenarios.campaigns.orders import ChunkOrder
 from scenarios.campaigns.places import Place
 from scenarios.campaigns.sheltered import shelter
+from scenarios.kept_histories import History, broken_runs, joined_histories, only_runs
 
 _ACCOUNT: Final = re.compile(r"chunk-([0-9]{6})\.json")
 
@@ -75,13 +76,17 @@ def run_sheltered(order: ChunkOrder) -> ChunkAnswer:
 
 
 def run_chunk(order: ChunkOrder) -> ChunkAnswer:
-    """Simulate and judge a chunk, write its histories, commit it."""
+    """Simulate and judge a chunk, write its histories, commit it.
+
+    A LockrefError of the lock or of its scenario is in the answer. Raises BackendUnavailable or OSError for a place
+    that cannot be written.
+    """
     began_ns = _processor_ns()
     total = Summary(not_demanded=order.not_demanded)
     digests: list[str] = []
     effects: Counter[str] = Counter()
     compared = 0
-    kept: list[tuple[pa.Table, pa.Table]] = []
+    kept: list[History] = []
     failures: list[int] = []
     try:
         for seeds in order.batches():
@@ -97,19 +102,19 @@ def run_chunk(order: ChunkOrder) -> ChunkAnswer:
                     judgement,
                     runs,
                     event_count=len(events),
-                    fault_kinds={each.seed: kinds_that_fired(each) for each in outcomes},
+                    fault_kinds={each.seed: each.fired_kinds for each in outcomes},
                     not_demanded=order.not_demanded,
                 )
             )
             digests += [each.digest for each in outcomes]
             for row in runs["fault_effects"].to_pylist():
                 effects.update(dict(row or ()))
-            broken = _broken(judgement.verdicts, order.not_demanded)
+            broken = sorted(broken_runs(judgement.verdicts, order.not_demanded))
             new = broken[: max(0, order.failures_left - len(failures))]
             failures += new
             wanted = sorted({*new, *(seed for seed in order.sample if seed in seeds)})
             if wanted:
-                kept.append(_only(events, runs, wanted))
+                kept.append(only_runs((events, runs), wanted))
             del outcomes, events, runs, judgement
             gc.collect(0)
         account = account_of(
@@ -137,31 +142,24 @@ def _processor_ns() -> int:
     return round((os.times().user + os.times().system) * NS_PER_S)
 
 
-def _broken(verdicts: pa.Table, not_demanded: frozenset[str]) -> list[int]:
-    """The runs in which a demanded clause broke, in their order."""
-    is_broken = pc.and_(
-        pc.equal(verdicts["verdict"], "violated"),
-        pc.invert(pc.is_in(verdicts["clause"], value_set=pa.array(sorted(not_demanded), pa.string()))),
-    )
-    return sorted(set(verdicts.filter(is_broken)["run"].to_pylist()))
+def write_kept(place: Place, number: int, kept: Sequence[History]) -> None:
+    """Write the kept histories of one chunk, runs first: readers look for events, and then for their runs.
 
-
-def _only(events: pa.Table, runs: pa.Table, wanted: list[int]) -> tuple[pa.Table, pa.Table]:
-    numbers = pa.array(wanted, runs["run"].type)
-    return events.filter(pc.is_in(events["run"], numbers)), runs.filter(pc.is_in(runs["run"], numbers))
-
-
-def write_kept(place: Place, number: int, kept: list[tuple[pa.Table, pa.Table]]) -> None:
-    """Write the kept histories of one chunk, runs first: readers look for events, and then for their runs."""
+    Raises BackendUnavailable or OSError, as `Place.write`.
+    """
     events_name, runs_name = history_names(number)
-    for name, tables in ((runs_name, [runs for _, runs in kept]), (events_name, [events for events, _ in kept])):
+    events, runs = joined_histories(kept)
+    for name, table in ((runs_name, runs.unify_dictionaries()), (events_name, events)):
         stream = pa.BufferOutputStream()
-        pq.write_table(pa.concat_tables(tables).unify_dictionaries(), stream, compression="zstd")
+        pq.write_table(table, stream, compression="zstd")
         place.write(name, stream.getvalue().to_pybytes())
 
 
 def drop_kept(place: Place, number: int, surplus: frozenset[int]) -> None:
-    """Take runs out of the kept histories of one chunk. Does nothing where they are gone already."""
+    """Take runs out of the kept histories of one chunk. Does nothing where they are gone already.
+
+    Raises BackendUnavailable or OSError, as `Place`.
+    """
     events_name, runs_name = history_names(number)
     read = [place.read(name) for name in (events_name, runs_name)]
     contents = [content for content in read if content is not None]
@@ -172,7 +170,7 @@ def drop_kept(place: Place, number: int, surplus: frozenset[int]) -> None:
     if len(left) == len(runs):
         return
     if left:
-        write_kept(place, number, [_only(events, runs, left)])
+        write_kept(place, number, [only_runs((events, runs), left)])
     else:
         for name in (events_name, runs_name):
             place.remove(name.rpartition("/")[0])

@@ -20,7 +20,7 @@ from lockref.history import RUNS_SCHEMA, SCHEMA
 from lockref.words import counted
 from reports.checks.summary import Finding, Summary
 from reports.history_files import CHUNKS, EVENTS, RUNS
-from scenarios.campaign import sure_faults
+from scenarios.campaign import idle_faults, sure_faults
 from scenarios.campaigns.account import ChunkAccount, NotAnAccount, read_account
 from scenarios.campaigns.chunks import ChunkAnswer, account_name, committed_chunks, drop_kept, run_sheltered
 from scenarios.campaigns.identity import Identity, read_identity, write_identity
@@ -38,7 +38,9 @@ class Collected(JudgedResult):
 
     seeds: asked for. resumed: seeds that had been committed before. chunks, done: chunks in all, and joined so far.
     further: clause to runs that broke it in a way that is not among the distinct failures, which were too many.
-    processor_ns: of the chunks of this command, over all executors. kept: histories that are kept.
+    processor_ns: processor time that the chunks of this command took, over all executors. kept, failures_kept:
+    histories that are kept, and those of them in which a demanded clause broke. sure_faults, effects, compared: as of
+    `scenarios.campaign.CampaignResult`.
     """
 
     seeds: int
@@ -50,7 +52,7 @@ class Collected(JudgedResult):
     failures_kept: int = 0
     processor_ns: int = 0
     further: Counter[str] = field(default_factory=Counter)
-    written_faults: tuple[str, ...] = ()
+    sure_faults: tuple[str, ...] = ()
     effects: Counter[str] = field(default_factory=Counter)
     _trace: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
 
@@ -87,10 +89,7 @@ class Collected(JudgedResult):
             found.append(
                 f"only the first {DISTINCT_MAX} distinct failures are told apart; of further ones there is {told}"
             )
-        if self.summary.runs and (idle := [fault for fault in self.written_faults if not self.effects[fault]]):
-            runs = counted(self.summary.runs, "run")
-            found.append(f"{counted(len(idle), 'fault')} of the scenario changed nothing in {runs}: {', '.join(idle)}")
-        return found
+        return [*found, *idle_faults(self.sure_faults, self.effects, runs=self.summary.runs)]
 
     def absorb(self, account: ChunkAccount, *, was_there: bool) -> list[Finding]:
         """Add the next chunk in the order of the seeds; the failures in it that are new."""
@@ -203,7 +202,7 @@ class _Running:
             provider=spec.name,
             seeds=len(order.seeds),
             chunks=order.chunks,
-            written_faults=sure_faults(scenario),
+            sure_faults=sure_faults(scenario),
             summary=Summary(not_demanded=order.not_demanded),
         )
         demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)

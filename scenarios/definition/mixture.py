@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec, load_provider, program_stands_on
 from lockref.provider import StateDecoder
 from scenarios.definition.schema import DeclaredNode, Scenario, Workload
@@ -120,3 +121,10 @@ def node_options(workload: Workload, key: str, declared: DeclaredNode) -> dict[s
 def inapplicable(scenario: Scenario, under_test: ProviderSpec) -> str:
     """Why the scenario says nothing about this lock; empty if it does."""
     return Mixture(scenario, under_test).misfit or scenario.missing_promises(under_test)
+
+
+def require_applicable(scenarios: Mapping[str, Scenario], under_test: ProviderSpec) -> None:
+    """Raise ConfigError for the first of these scenarios that says nothing about this lock. By the user's names."""
+    for name, scenario in scenarios.items():
+        if reason := inapplicable(scenario, under_test):
+            raise ConfigError(f"{name}: does not apply to {under_test.name}: {reason}")

@@ -15,11 +15,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
-import pyarrow as pa
-
 from lockref.durations import plain_duration
 from lockref.errors import LockrefError
-from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest, runs_table, to_table
+from lockref.history import batch_digest, runs_table, to_table
 from lockref.lab.loading import ProviderSpec
 from lockref.words import counted
 from reports.checks import judge
@@ -27,6 +25,7 @@ from reports.checks.summary import Finding, Summary
 from scenarios.batch import CHUNK
 from scenarios.definition.schema import Scenario
 from scenarios.executor import executor_for
+from scenarios.kept_histories import History, joined_histories
 from scenarios.search.schedules import Exploration, run_under, search_schedules
 from scenarios.worlds.judged_result import JudgedResult
 from scenarios.worlds.laboratory import Shared
@@ -37,8 +36,6 @@ from sim.explore.shrink import Deviations
 from sim.kernel.schedules import Replay
 
 JUDGED_TOGETHER: Final = 50
-
-Tables = tuple[pa.Table, pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class Explored(JudgedResult):
     alike: int = 0
     searched: int = 0
     repeatable: dict[int, Repeatable] = field(default_factory=dict)
-    tables: list[Tables] = field(default_factory=list)
+    tables: list[History] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
 
     @property
@@ -78,11 +75,8 @@ class Explored(JudgedResult):
         return batch_digest(self.digests)
 
     @property
-    def history(self) -> Tables:
-        if not self.tables:
-            return SCHEMA.empty_table(), RUNS_SCHEMA.empty_table()
-        events = pa.concat_tables([events for events, _ in self.tables]).unify_dictionaries()
-        return events, pa.concat_tables([runs for _, runs in self.tables])
+    def history(self) -> History:
+        return joined_histories(self.tables)
 
     @property
     def is_exhausted(self) -> bool:
@@ -135,7 +129,7 @@ class _Answer:
     tally: Tally = field(default_factory=Tally)
     alike: int = 0
     repeatable: dict[int, Repeatable] = field(default_factory=dict)
-    tables: list[Tables] = field(default_factory=list)
+    tables: list[History] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     error: LockrefError | None = None
 

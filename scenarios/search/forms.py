@@ -27,8 +27,7 @@ class Terms:
     """The durations, in nanoseconds, by which faults are measured, and who is there.
 
     validity_ns: of the lock's record. poll_ns: how often a waiter looks. patience_ns: how long the lock waits for one
-    answer. jump_ns: how far a clock may
-    jump so that two such jumps stay within the envelope.
+    answer. jump_ns: how far a clock may jump so that two such jumps stay within the envelope.
     """
 
     validity_ns: int

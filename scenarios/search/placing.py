@@ -174,31 +174,6 @@ class Placements:
         return variant
 
 
-def single_fault_trials(scenario: Scenario, spec: ProviderSpec, seed: int) -> list[Trial]:
-    """The run without further faults, and the runs with one fault of which no two have the same trace.
-
-    Errors: as `run_simulated`.
-    """
-    placements = Placements(scenario, seed)
-    trials, traces = [placements.base(0)], set()
-
-    def tried(trial: Trial) -> Tried:
-        answer = run_piece(Piece(spec=spec, trials=(trial,), wants_places=True))
-        if answer.error is not None:
-            raise answer.error
-        return answer.tried[0]
-
-    base = tried(trials[0])
-    traces.add(base.trace)
-    placements.learn(base)
-    for single in placements.at(base.places):
-        trial = placements.trial(len(trials), single)
-        if (trace := tried(trial).trace) not in traces:
-            traces.add(trace)
-            trials.append(trial)
-    return trials
-
-
 Told = Callable[[SearchResult, Sequence[Finding]], None]
 """Called after each piece, with the failures that it was the first to show."""
 

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from lockref.history import RUNS_SCHEMA, SCHEMA, batch_digest
+from lockref.history import batch_digest
 from reports.checks.summary import Finding, Summary, telling_order
+from scenarios.kept_histories import History, joined_histories, only_runs
 from scenarios.search.trials import Trial, TriedPiece
 from scenarios.worlds.judged_result import JudgedResult
 
@@ -29,7 +27,7 @@ class SearchResult(JudgedResult):
     failing: dict[int, Trial] = field(default_factory=dict)
     traces: dict[str, int] = field(default_factory=dict)
     is_cut: bool = False
-    tables: list[tuple[pa.Table, pa.Table]] = field(default_factory=list)
+    tables: list[History] = field(default_factory=list)
     counts: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -46,12 +44,9 @@ class SearchResult(JudgedResult):
         return self.counts
 
     @property
-    def history(self) -> tuple[pa.Table, pa.Table]:
+    def history(self) -> History:
         """The histories of the trials that failed, each failure once."""
-        if not self.tables:
-            return SCHEMA.empty_table(), RUNS_SCHEMA.empty_table()
-        events = pa.concat_tables([events for events, _ in self.tables]).unify_dictionaries()
-        return events, pa.concat_tables([runs for _, runs in self.tables])
+        return joined_histories(self.tables)
 
     def absorb(self, piece: TriedPiece) -> list[Finding]:
         """Add a piece; the failures that no earlier one has shown. A piece that met an error ends the search."""
@@ -70,11 +65,7 @@ class SearchResult(JudgedResult):
         self.failing = {number: trial for number, trial in self.failing.items() if number in told}
         self.failing.update({finding.run: trials[finding.run] for finding in new})
         if piece.kept is not None and new:
-            events, runs = piece.kept
-            numbers = pa.array(sorted({finding.run for finding in new}), pa.int64())
-            self.tables.append(
-                (events.filter(pc.is_in(events["run"], numbers)), runs.filter(pc.is_in(runs["run"], numbers)))
-            )
+            self.tables.append(only_runs(piece.kept, {finding.run for finding in new}))
         return new
 
 

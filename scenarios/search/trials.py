@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from lockref.errors import LockrefError
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import ProviderSpec
@@ -20,6 +17,7 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.batch import run_in_turn
 from scenarios.definition.schema import Scenario
+from scenarios.kept_histories import History, broken_runs, only_runs
 from scenarios.search.requests import Place, places_of
 from scenarios.search.traces import features_of, reach_by_run, trace_class
 from scenarios.worlds.laboratory import Shared
@@ -82,7 +80,7 @@ class TriedPiece:
     piece: Piece
     tried: tuple[Tried, ...] = ()
     summary: Summary | None = None
-    kept: tuple[pa.Table, pa.Table] | None = None
+    kept: History | None = None
     error: LockrefError | None = None
 
 
@@ -142,19 +140,9 @@ def _judged(piece: Piece, outcomes: Sequence[RunOutcome]) -> TriedPiece:
         )
         for number, outcome in zip(numbers, outcomes, strict=True)
     )
-    speaking = pa.array(sorted({finding.run for finding in summary.findings}), pa.int64())
-    kept = (
-        (events.filter(pc.is_in(events["run"], speaking)), runs.filter(pc.is_in(runs["run"], speaking)))
-        if len(speaking)
-        else None
-    )
+    speaking = {finding.run for finding in summary.findings}
+    kept = only_runs((events, runs), speaking) if speaking else None
     return TriedPiece(piece=piece, tried=tried, summary=summary, kept=kept)
-
-
-def broken_runs(verdicts: pa.Table, not_demanded: frozenset[str]) -> frozenset[int]:
-    """The runs in which a demanded clause broke."""
-    rows = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).select(["run", "clause"]).to_pylist()
-    return frozenset(row["run"] for row in rows if row["clause"] not in not_demanded)
 
 
 def _struck(outcome: RunOutcome) -> tuple[str, ...]:

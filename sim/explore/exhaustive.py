@@ -42,11 +42,10 @@ _MASK: Final = 2**128 - 1
 
 @dataclass(slots=True)
 class _Decision:
-    """One question in the present instant. number: as the kernel counts. steps: the answers, as numbers of steps."""
+    """One decision in the present instant. number: as the kernel counts. steps: the answers, as numbers of steps."""
 
     number: int
     steps: tuple[int, ...]
-    choice: int
 
 
 @dataclass(slots=True)
@@ -60,7 +59,7 @@ class _PlacesLast:
 class SearchedSchedule:
     """One run's schedule: a prefix of choices, default afterwards. It notes what the search asks of the run.
 
-    alternatives: what to try next, as (decisions before, decision, choice). is_pruned: the run was cut short, because
+    alternatives: what to try next, as pairs of a decision and its choice. is_pruned: the run was cut short, because
     it came to a state from which an earlier run went on.
     """
 
@@ -115,7 +114,7 @@ class SearchedSchedule:
         if is_preemption:
             self._preemptions_left -= choice > 0
         else:
-            self._asked = _Decision(decision, tuple(step.number for step in steps), choice)
+            self._asked = _Decision(decision, tuple(step.number for step in steps))
         return choice
 
     def has_run(self, step: Ran) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from heapq import heappop
 from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
-from sim.kernel.footprints import EVERYTHING, Footprint, Place, ReadFootprint, conflict, of_node
+from sim.kernel.footprints import ALL, EVERYTHING, Footprint, Place, ReadFootprint, conflict, of_node
 from sim.kernel.kernel import Budget, Kernel
 from sim.kernel.schedules import Schedule
 from sim.kernel.steps import Step, is_live
@@ -29,8 +29,6 @@ Preempt = Literal["waits", "calls", "statements"]
 PREEMPTS: Final[tuple[Preempt, ...]] = get_args(Preempt)
 """Where a task may lose the processor: where it waits, at each call of its runtime and each request, or between any
 two statements of the lock."""
-
-TOUCHED_ALL: Final[Place] = EVERYTHING[0][0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +110,7 @@ class ExploringKernel(Kernel):
         # The tasks that were preempted and have not gone on, by number.
         self._preempted: set[int] = set()
 
-    def touch(self, kind: str = "all", name: str = "") -> None:
+    def touch(self, kind: str = ALL[0], name: str = ALL[1]) -> None:
         self._touched[kind, name] = True
 
     # Choosing.
@@ -250,7 +248,7 @@ class ExploringKernel(Kernel):
         if watching is None:
             return
         touched = self._touched
-        footprint = EVERYTHING if TOUCHED_ALL in touched else (*self._footprint(step), *touched.items())
+        footprint = EVERYTHING if ALL in touched else (*self._footprint(step), *touched.items())
         made = range(self._made_before + 1, self._number + 1)
         watching.has_run(Ran(number=step[1], made=made, footprint=footprint, at_ns=self.now_ns, cut=self._cut))
 

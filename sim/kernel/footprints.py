@@ -23,8 +23,10 @@ SERVICE: Final = "service"
 COUNT: Final = "count"
 """Kinds of places. A count is a number in which requests of several clients take part, such as that of a fault."""
 
-_ALL: Final[Place] = ("all", "")
-EVERYTHING: Final[Footprint] = ((_ALL, True),)
+ALL: Final[Place] = ("all", "")
+"""The place of a step of which nobody knows what it touches."""
+
+EVERYTHING: Final[Footprint] = ((ALL, True),)
 
 ReadFootprint = Callable[[Callable[[], object]], Footprint]
 """From a callback in the kernel's queue to what it will touch."""
@@ -38,9 +40,9 @@ def of_node(name: str) -> Footprint:
 def conflict(one: Footprint, other: Footprint) -> bool:
     """True if the order of two steps may matter: both touch one place, and one of them may change it."""
     for place, changes in one:
-        if place == _ALL:
+        if place == ALL:
             return True
         for its_place, it_changes in other:
-            if its_place == _ALL or (place == its_place and (changes or it_changes)):
+            if its_place == ALL or (place == its_place and (changes or it_changes)):
                 return True
     return False

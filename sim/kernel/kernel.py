@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from lockref.errors import BudgetExceeded
 from sim.kernel.clocks import NodeClock
+from sim.kernel.footprints import ALL
 from sim.kernel.schedules import Fifo, RandomTies, Replay, Schedule
 from sim.kernel.steps import Step, is_live
 from sim.kernel.substrates import SWITCHES_BETWEEN_TASKS, carrier_factory
@@ -477,7 +478,7 @@ class Kernel:
     def preempt(self) -> None:
         """Let the present task lose the processor, if the schedule says so. Only in an exploration a task can."""
 
-    def touch(self, kind: str = "all", name: str = "") -> None:
+    def touch(self, kind: str = ALL[0], name: str = ALL[1]) -> None:
         """Note a place (`sim.kernel.footprints`) that the present step touches outside its own node or service.
 
         Only the kernel of an exploration asks for it.

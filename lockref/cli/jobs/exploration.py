@@ -14,7 +14,7 @@ from lockref.words import counted
 from scenarios import interrupts
 from scenarios.campaign import default_processes
 from scenarios.definition.load import load_scenario
-from scenarios.definition.mixture import inapplicable
+from scenarios.definition.mixture import require_applicable
 from scenarios.executor import cores
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
@@ -71,9 +71,7 @@ def explore(
         raise ConfigError("name a scenario; `lockref scenario list` shows the catalogue")
     loaded = {name: load_scenario(name).demanding(demands) for name in scenarios}
     spec = load_provider(provider)
-    if misfits := {name: reason for name, each in loaded.items() if (reason := inapplicable(each, spec))}:
-        name, reason = next(iter(misfits.items()))
-        raise ConfigError(f"{name}: does not apply to {spec.name}: {reason}")
+    require_applicable(loaded, spec)
     about = provenance(
         {
             "scenarios": list(loaded),

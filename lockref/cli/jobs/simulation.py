@@ -16,7 +16,7 @@ from lockref.words import counted
 from reports.formats.exit_codes import INCONCLUSIVE, worst
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
-from scenarios.campaign import Campaign, default_processes, run_campaigns
+from scenarios.campaign import DETERMINISM_EVERY, Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
 from scenarios.definition.load import is_own_file, judged_catalogue, load_scenario
 from scenarios.definition.mixture import inapplicable
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from scenarios.gate.demands import Demands
 
 SEEDS = range(1, 201)
-DETERMINISM_EVERY = 10
 """Where the traces are compared, every tenth seed runs twice."""
 
 

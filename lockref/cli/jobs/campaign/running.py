@@ -16,13 +16,14 @@ from lockref.runtime import NS_PER_S
 from lockref.words import counted
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
+from scenarios.campaign import DETERMINISM_EVERY
 from scenarios.campaigns.collection import begin, collect
 from scenarios.campaigns.identity import FILE, Identity, Keeping, identity_of
 from scenarios.campaigns.orders import Order
 from scenarios.campaigns.places import FolderPlace, ObjectPlace, place_of
 from scenarios.checkpoint import Sources
 from scenarios.definition.load import load_scenario
-from scenarios.definition.mixture import inapplicable
+from scenarios.definition.mixture import require_applicable
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from scenarios.campaigns.places import Place
     from scenarios.definition.schema import Scenario
 
-SEEDS = range(1, 10_001)
-DETERMINISM_EVERY = 10
 FOUND_TOLD_MAX: Final = 20
 """Distinct failures that are told as they come; the further ones are counted."""
 
@@ -82,9 +81,7 @@ def run_campaign(
     loaded = _loaded(scenarios, demands)
     spec = load_provider(provider)
     spec.require_virtual_time()
-    for name, scenario in loaded.items():
-        if reason := inapplicable(scenario, spec):
-            raise ConfigError(f"{name}: does not apply to {spec.name}: {reason}")
+    require_applicable(loaded, spec)
     # Hashed before the first run: the lock's file may be edited while a long command runs.
     sources = Sources.of(spec)
     keeping = Keeping(

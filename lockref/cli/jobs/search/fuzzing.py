@@ -14,7 +14,7 @@ from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from scenarios import interrupts
 from scenarios.definition.load import load_scenario
-from scenarios.definition.mixture import inapplicable
+from scenarios.definition.mixture import require_applicable
 from scenarios.executor import cores
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
@@ -59,8 +59,7 @@ def fuzz_lock(
     spec = load_provider(provider)
     spec.require_virtual_time()
     world = small_world() if scenario is None else load_scenario(scenario)
-    if misfit := inapplicable(world, spec):
-        raise ConfigError(f"{scenario or world.name}: does not apply to {spec.name}: {misfit}")
+    require_applicable({scenario or world.name: world}, spec)
     if max_time_ns is None and runs is None:
         max_time_ns = TIME_NS
     about = provenance({"scenario": scenario or world.name, "provider": provider, "seed": seed, "runs": runs})

@@ -13,7 +13,7 @@ from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from scenarios import interrupts
 from scenarios.definition.load import load_scenario
-from scenarios.definition.mixture import inapplicable
+from scenarios.definition.mixture import require_applicable
 from scenarios.executor import cores
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
@@ -54,10 +54,8 @@ def place_faults(
         raise ConfigError("name a scenario: faults are placed among the requests of one world at a time")
     spec = load_provider(provider)
     spec.require_virtual_time()
-    loaded = [load_scenario(name).demanding(demands) for name in scenarios]
-    for name, scenario in zip(scenarios, loaded, strict=True):
-        if misfit := inapplicable(scenario, spec):
-            raise ConfigError(f"{name}: does not apply to {spec.name}: {misfit}")
+    loaded = {name: load_scenario(name).demanding(demands) for name in scenarios}
+    require_applicable(loaded, spec)
     explored = f"faults:{faults_max}" if faults_max else "faults"
     about = provenance({"scenarios": list(scenarios), "provider": provider, "explore": explored})
     is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
@@ -72,7 +70,7 @@ def place_faults(
         )
 
     with begin_run("sim", about) as folder:
-        for scenario in loaded:
+        for scenario in loaded.values():
             part = folder if len(loaded) == 1 else folder.part(scenario.name)
             result = search_placements(
                 scenario,
