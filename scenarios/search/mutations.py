@@ -221,10 +221,15 @@ def _crowd(scenario: Scenario, rng: Stream) -> Scenario:
     return scenario.model_copy(update={"clients": len(names), "workload": work.model_copy(update={"clients": own})})
 
 
+def _lasting(duration_ns: int) -> DrawnNumber:
+    """A duration that a file of a corpus or of a failure can hold: it is read with its unit."""
+    return constant(duration_ns, f"{duration_ns}ns")
+
+
 def _start(scenario: Scenario, rng: Stream) -> Scenario:
     """Another start of one client, at any fraction of a second."""
     client = rng.choice(scenario.client_names)
-    return _own(scenario, client, start=constant(rng.randrange(3_000_000_000)))
+    return _own(scenario, client, start=_lasting(rng.randrange(3_000_000_000)))
 
 
 def _cycles(scenario: Scenario, rng: Stream) -> Scenario:
@@ -234,12 +239,12 @@ def _cycles(scenario: Scenario, rng: Stream) -> Scenario:
 def _hold(scenario: Scenario, rng: Stream) -> Scenario:
     validity_ns = scenario.lock.validity.most
     hold_ns = rng.choice((validity_ns // 50, validity_ns // 8, validity_ns // 3, validity_ns + validity_ns // 10))
-    return _own(scenario, rng.choice(scenario.client_names), hold=constant(hold_ns))
+    return _own(scenario, rng.choice(scenario.client_names), hold=_lasting(hold_ns))
 
 
 def _think(scenario: Scenario, rng: Stream) -> Scenario:
     think_ns = rng.choice((0, rng.randrange(50_000_000), rng.randrange(2_000_000_000)))
-    return _own(scenario, rng.choice(scenario.client_names), think=constant(think_ns))
+    return _own(scenario, rng.choice(scenario.client_names), think=_lasting(think_ns))
 
 
 _OF_SCENARIOS: Final[tuple[Callable[[Scenario, Stream], Scenario], ...]] = (_crowd, _start, _cycles, _hold, _think)
