@@ -20,6 +20,7 @@ from docs.site.items import Family, families, items, number_of, scenarios, shown
 from lockref.stores.probe.clauses import CLAUSES as QUESTIONS
 from reports.checks.spec import CLAUSES
 from tests.docs import DOCUMENTS, ROOT
+from tests.quality.source_trees import READS_SOURCES, ROOMS, tree
 
 LETTERS = {family.letter for family in families()}
 BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -33,11 +34,11 @@ def ids_in(text: str) -> set[str]:
 
 def messages() -> Iterator[tuple[Path, str]]:
     """The texts in the sources of the product that are no docstrings: messages, sentences, help."""
-    for room in ("lockref", "sim", "scenarios", "reports"):
+    for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-            for node in ast.walk(tree):
+            module = tree(path)
+            told = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+            for node in ast.walk(module):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
                     yield path, node.value
 
@@ -54,6 +55,7 @@ def test_every_id_of_a_scenario_is_in_the_index() -> None:
     assert all(ids_in(one.about) | set(one.ids) <= set(items()) for one in scenarios())
 
 
+@READS_SOURCES
 def test_every_id_of_a_message_is_in_the_index() -> None:
     """What a user may read in a message is explained in the index."""
     missing = {(path.name, name) for path, text in messages() for name in ids_in(text) - set(items())}

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.quality.source_trees import READS_SOURCES, tree
+
 ROOT = Path(__file__).parents[2]
 
 MAY_IMPORT = {
@@ -59,7 +61,7 @@ def imports(module: str) -> Sequence[tuple[str, int]]:
 
 
 def _read_imports(module: str) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(MODULES[module])):
         if isinstance(node, ast.Import):
             named = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -80,6 +82,7 @@ def room_of(module: str) -> str:
     return max((room for room in MAY_IMPORT if is_in(module, room)), key=len)
 
 
+@READS_SOURCES
 def test_rooms_import_only_what_they_may() -> None:
     """Each room imports the rooms below it alone; jobs are called by the command line, and that by nobody."""
     wrong = []
@@ -100,6 +103,7 @@ def test_one_module_ends_a_process_with_its_parent() -> None:
     assert found == ["scenarios.worlds.processes.parent_death"]
 
 
+@READS_SOURCES
 def test_reports_know_the_history_record_alone() -> None:
     """The judge and the pages read histories: no lock, no store, no recorder."""
     wrong = [
@@ -140,19 +144,19 @@ def circles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
     return found
 
 
-def packages_of(source: str) -> list[str]:
+def packages_of(source: ast.AST) -> list[str]:
     """The packages of `from package import name`, also where the name is a module of it: Python asks the package."""
-    return [str(node.module) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    return [str(node.module) for node in ast.walk(source) if isinstance(node, ast.ImportFrom)]
 
 
+@READS_SOURCES
 def test_no_modules_import_each_other() -> None:
     """A circle of imports is one module in several files: nobody can read a part of it alone.
 
     A module that takes a sibling from their package imports the package, which may import the module.
     """
     edges = {
-        module: {name for name, _ in imports(module)}
-        | set(packages_of(path.read_text(encoding="utf-8"))) & set(MODULES)
+        module: {name for name, _ in imports(module)} | set(packages_of(tree(path))) & set(MODULES)
         for module, path in MODULES.items()
     }
     assert circles({module: sorted(names - {module}) for module, names in edges.items()}) == []
@@ -160,7 +164,7 @@ def test_no_modules_import_each_other() -> None:
 
 def test_a_circle_through_a_package_is_found() -> None:
     """The package imports `docker`, and `docker` takes `guard` from the package: no two modules of it make a circle."""
-    assert packages_of("from scenarios.backends import guard") == ["scenarios.backends"]
+    assert packages_of(ast.parse("from scenarios.backends import guard")) == ["scenarios.backends"]
     edges = {"scenarios.backends": ["scenarios.backends.docker"], "scenarios.backends.docker": ["scenarios.backends"]}
     assert circles(edges) == [["scenarios.backends", "scenarios.backends.docker"]]
 
@@ -190,6 +194,7 @@ def between_folders(imported: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     return edges
 
 
+@READS_SOURCES
 def test_no_folders_import_each_other() -> None:
     """A circle of folders is one room with walls that hide it: no folder of it can be read, taken or tested alone."""
     assert circles(between_folders((module, name) for module in MODULES for name, _ in imports(module))) == []

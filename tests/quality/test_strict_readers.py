@@ -9,13 +9,10 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("lockref", "sim", "scenarios", "reports")
+from tests.quality.source_trees import READS_SOURCES, ROOMS, ROOT, tree
 
 OWN = "bytes that this process has just made"
 PIPE = "lines of a process that lockref started, and whose program it is"
@@ -165,27 +162,22 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
 """File to the conversions that do not go through the strict grammar, and why they may stay."""
 
 
-@cache
-def source(path: Path) -> ast.AST:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def json_readers(tree: ast.AST) -> int:
+def json_readers(module: ast.AST) -> int:
     """How often a module reads JSON by itself."""
     names = [
         node.attr
-        for node in ast.walk(tree)
+        for node in ast.walk(module)
         if isinstance(node, ast.Attribute)
         and (node.attr == "raw_decode" or (isinstance(node.value, ast.Name) and node.value.id == "json"))
     ]
-    named = [alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "json"
+    named = [alias.name for node in ast.walk(module) if isinstance(node, ast.ImportFrom) and node.module == "json"
              for alias in node.names]  # fmt: skip
     return sum(name in ("load", "loads", "JSONDecoder", "raw_decode") for name in names) + len(named)
 
 
-def conversions(tree: ast.AST) -> Iterator[str]:
+def conversions(module: ast.AST) -> Iterator[str]:
     """Calls of `int` and `float` whose argument may be text: no sum, comparison, rounded or counted thing."""
-    for node in ast.walk(tree):
+    for node in ast.walk(module):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("int", "float")):
             continue
         if not node.args or isinstance(node.args[0], ast.BinOp | ast.Compare | ast.Constant):
@@ -195,22 +187,24 @@ def conversions(tree: ast.AST) -> Iterator[str]:
             yield ast.unparse(node)
 
 
+@READS_SOURCES
 @pytest.mark.parametrize("room", ROOMS)
 def test_json_of_strangers_is_read_by_the_strict_reader_alone(room: str) -> None:
     found = {
         str(path.relative_to(ROOT)): count
         for path in sorted((ROOT / room).rglob("*.py"))
-        if (count := json_readers(source(path)))
+        if (count := json_readers(tree(path)))
     }
     assert found == {name: count for name, (count, _why) in JSON.items() if name.startswith(f"{room}/")}
 
 
+@READS_SOURCES
 @pytest.mark.parametrize("room", TEXT_ROOMS)
 def test_numbers_of_strangers_are_read_by_the_strict_grammar_alone(room: str) -> None:
     found = {
         str(path.relative_to(ROOT)): calls
         for path in sorted((ROOT / room).rglob("*.py"))
-        if (calls := set(conversions(source(path))))
+        if (calls := set(conversions(tree(path))))
     }
     assert found == {name: calls for name, (calls, _why) in NUMBERS.items() if name.startswith(f"{room}/")}
 
@@ -219,5 +213,5 @@ def test_the_checks_see_what_they_look_for() -> None:
     """A check that finds nothing anywhere would pass as well."""
     assert json_readers(ast.parse("import json\njson.loads(a)\njson.load(b)\njson.JSONDecoder().raw_decode(c)")) == 4
     assert json_readers(ast.parse("from json import loads")) == 1
-    tree = ast.parse("int(a.text)\nfloat(b)\nint(round(c))\nint(d / 2)\nint(e, 16)")
-    assert Counter(conversions(tree)) == Counter(["int(a.text)", "float(b)", "int(e, 16)"])
+    numbers = ast.parse("int(a.text)\nfloat(b)\nint(round(c))\nint(d / 2)\nint(e, 16)")
+    assert Counter(conversions(numbers)) == Counter(["int(a.text)", "float(b)", "int(e, 16)"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.quality.source_trees import READS_SOURCES, tree
 from tests.quality.test_rooms import MODULES, is_in
 
 THIRD_PARTY: dict[str, set[str]] = {
@@ -67,7 +68,7 @@ OURS = {"lockref", "sim", "scenarios", "reports"}
 
 def packages(module: str) -> Iterator[str]:
     """The packages of others that a module imports, wherever in its code."""
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(MODULES[module])):
         named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             named = [str(node.module)]
@@ -81,6 +82,7 @@ def room_of(module: str) -> str:
     return max((room for room in THIRD_PARTY if is_in(module, room)), key=len)
 
 
+@READS_SOURCES
 def test_rooms_stand_on_the_packages_of_their_row_alone() -> None:
     """A package that comes into a room is a decision, and stands in the table."""
     wrong = [
@@ -92,6 +94,7 @@ def test_rooms_stand_on_the_packages_of_their_row_alone() -> None:
     assert wrong == []
 
 
+@READS_SOURCES
 def test_the_table_names_no_package_that_a_room_does_without() -> None:
     """A row that has become too wide would let the package in again unseen."""
     used: dict[str, set[str]] = {room: set() for room in THIRD_PARTY}

@@ -29,10 +29,9 @@ from lockref.cli.commands import COMMANDS
 from lockref.cli.main import cli
 from lockref.extras import EXTRAS
 from scenarios.backends import start_backend
+from tests.quality.source_trees import READS_SOURCES, ROOMS, ROOT, tree
 
-ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-ROOMS = ("lockref", "sim", "scenarios", "reports")
 BUILT_ONCE = pytest.mark.xdist_group("wheel")
 """Its tests run in one process, where what is published is built once."""
 
@@ -47,9 +46,9 @@ def sources() -> list[Path]:
     return [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 
-def imported(tree: ast.AST, *, is_lazy: bool = False) -> Iterator[tuple[str, int, bool]]:
+def imported(above: ast.AST, *, is_lazy: bool = False) -> Iterator[tuple[str, int, bool]]:
     """Each module that is imported: its name, the line, and whether only a call of a function imports it."""
-    for node in ast.iter_child_nodes(tree):
+    for node in ast.iter_child_nodes(above):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         if isinstance(node, ast.Import):
@@ -73,6 +72,7 @@ def declared_modules() -> set[str]:
     }
 
 
+@READS_SOURCES
 def test_every_import_is_declared():
     """A module that is imported is of the standard library, ours, or installed by a dependency that is named."""
     declared = declared_modules()
@@ -80,7 +80,7 @@ def test_every_import_is_declared():
     for path in sources():
         shown = path.relative_to(ROOT).as_posix()
         seen: dict[tuple[str, int], bool] = {}
-        for name, line, is_lazy in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        for name, line, is_lazy in imported(tree(path)):
             top = name.split(".")[0]
             if top in sys.stdlib_module_names or top in ROOMS or top == "__future__":
                 continue
@@ -144,7 +144,7 @@ def files_named_in_code() -> Iterator[tuple[str, Path]]:
     """What the code reaches from its own place: `Path(__file__)…`, evaluated; and the place in the source."""
     for path in sources():
         source = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(source)) if "__file__" in source else ():
+        for node in ast.walk(tree(path)) if "__file__" in source else ():
             if not isinstance(node, ast.BinOp | ast.Call | ast.Attribute | ast.Subscript):
                 continue
             text = ast.unparse(node)
@@ -159,6 +159,7 @@ def wheel_holds(path: Path) -> bool:
     return path == ROOT or any(path.is_relative_to(ROOT / room) for room in ROOMS)
 
 
+@READS_SOURCES
 def test_the_code_reads_no_file_beside_its_packages():
     """docs/ and tests/ are not installed, so no room reads a file of theirs."""
     found = list(files_named_in_code())
@@ -183,16 +184,17 @@ def test_the_wheel_holds_one_package_with_the_rooms_in_it(built):
     assert [path for path in files if not {"peers", "tests", "evidence"}.isdisjoint(path.split("/"))] == []
 
 
+@READS_SOURCES
 def test_no_command_reaches_the_tests():
     """No module of the rooms names one of `tests`: no import, and no text that something may import later."""
     wrong = []
     for path in sources():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        words = [(f"{name}.", line) for name, line, _ in imported(tree)]
-        prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        module = tree(path)
+        words = [(f"{name}.", line) for name, line, _ in imported(module)]
+        prose = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
         words += [
             (node.value, node.lineno)
-            for node in ast.walk(tree)
+            for node in ast.walk(module)
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
         ]
         wrong += [f"{path}:{line}: {word}" for word, line in words if re.match(r"tests[./]", word)]
@@ -358,15 +360,16 @@ def test_imports_move_with_their_rooms_and_nothing_else_does():
         relocated(b"import os\nimport sim.wire\n")
 
 
+@READS_SOURCES
 def test_no_room_names_a_module_of_ours_in_a_text():
     """A text does not move with its room: a module says `__name__` or `__package__`, and asks `lockref.rooms`."""
     wrong = []
     for path in sources():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        module = tree(path)
+        prose = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
         wrong += [
             f"{path}:{node.lineno}: {node.value}"
-            for node in ast.walk(tree)
+            for node in ast.walk(module)
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
             if re.match(r"(sim|scenarios|reports)(\.[a-z_]+)+$", node.value)
             and (ROOT / node.value.replace(".", "/")).with_suffix("").parent.is_dir()

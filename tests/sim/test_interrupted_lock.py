@@ -48,7 +48,12 @@ class GreenletExit(BaseException):
     """Stands for gevent's, which ends a greenlet and is no Exception."""
 
 
-ERRORS = (KeyboardInterrupt, GreenletExit, MemoryError)
+ERRORS = (
+    # Handlers of `Exception` see a MemoryError, and not the other two, which differ in name alone.
+    pytest.param(KeyboardInterrupt, marks=pytest.mark.long),
+    GreenletExit,
+    MemoryError,
+)
 REQUEST_CUTS = ("c0", "c4")
 WAIT_CUTS = ("begin", 5 * NS_PER_MS, 15 * NS_PER_MS, "half", "end")
 """Of a request, which takes 10 ms each way: 5 ms is c1, 15 ms is c2 and c3."""
@@ -349,32 +354,32 @@ def play(situation: Situation, strike: Strike | None, *, heir: str) -> tuple[Str
     return striker, seen
 
 
-def strikes(situation: Situation) -> Iterator[Strike]:
-    """Every request and every wait of an undisturbed run, at every cut, by every error."""
+def strikes(situation: Situation, error: type[BaseException]) -> Iterator[Strike]:
+    """Every request and every wait of an undisturbed run, at every cut."""
     counts = play(situation, None, heir="nobody")[0].counts
-    for error in ERRORS:
-        for number in range(counts["request"]):
-            for cut in REQUEST_CUTS:
-                yield Strike("request", number, cut, error)
-        for number in range(counts["wait"]):
-            for cut in WAIT_CUTS:
-                yield Strike("wait", number, cut, error)
+    for number in range(counts["request"]):
+        for cut in REQUEST_CUTS:
+            yield Strike("request", number, cut, error)
+    for number in range(counts["wait"]):
+        for cut in WAIT_CUTS:
+            yield Strike("wait", number, cut, error)
 
 
+@pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("heir", ["other", "same"])
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_nothing_is_left_behind_wherever_it_strikes(name, heir):
+def test_nothing_is_left_behind_wherever_it_strikes(name, heir, error):
     """H6, H10, L6: every request and every wait of every task of the lock, struck one by one."""
     situation = SITUATIONS[name]
     if heir == "same" and situation.closes:
         pytest.skip("a closed lock is not used again")
     tried, left = 0, []
-    for strike in strikes(situation):
+    for strike in strikes(situation, error):
         _, seen = play(situation, strike, heir=heir)
         if seen.struck is None:
             continue
         tried += 1
         if seen.still_holds or seen.waited_s is None or seen.waited_s > BOUND_S:
             left.append((strike, seen))
-    assert tried > 30, "the situation strikes hardly anything"
+    assert tried > 10, "the situation strikes hardly anything"
     assert not left, f"{len(left)} of {tried}: {left[:5]}"

@@ -15,6 +15,9 @@ PLACE = "tests.sim.simple_locks."
 WHERE_IT_SHOWS = "a09 or h02 or e01 or u02 or loss-found"
 """One scenario at least in which each of the mistakes shows."""
 
+SHOWS_LATER = {unsound.RenewsFromTheAnswer, unsound.PutsOverALapsedRow}
+"""Mistakes that the first seed does not show."""
+
 pytestmark = pytest.mark.usefixtures("briefly_shrunk")
 
 
@@ -34,8 +37,13 @@ def gate(folder, lock: str, *more: str) -> tuple[int, GateResult]:
 # What each of these demands came about only under other locks, so a simple one was left inconclusive.
 ONLY_OTHERS_REACH = "h01 or h03 or hj02 or m22 or u01 or u05 or u08 or b04 or d06 or w18-late-copy"
 
+ALIKE = {"marked:MarkedLock", "spinning:SpinningLock"}
+"""Locks whose records lapse as LapsingLock's do: they are asked in the long lane, and in the whole catalogue there."""
 
-@pytest.mark.parametrize("lock", SOUND)
+
+@pytest.mark.parametrize(
+    "lock", [pytest.param(lock, marks=pytest.mark.long if lock in ALIKE else ()) for lock in SOUND]
+)
 def test_a_simple_lock_is_green_where_only_another_kind_reaches_what_is_demanded(lock, own_folder):
     """It holds by what remains, or the scenario does not apply; either way the reason is told."""
     code, found = gate(own_folder, lock, "--seeds", "1..2", "-k", ONLY_OTHERS_REACH)
@@ -56,7 +64,8 @@ def test_a_simple_lock_turns_the_gate_green(lock, own_folder):
 @pytest.mark.parametrize(("lock", "clauses"), unsound.UNSOUND.items(), ids=lambda value: getattr(value, "__name__", ""))
 def test_one_part_that_is_wrong_is_one_cause(lock, clauses, own_folder):
     """And two are two: none hides behind the other, and none is told twice."""
-    code, found = gate(own_folder, f"unsound:{lock.__name__}", "--seeds", "1..3", "-k", WHERE_IT_SHOWS)
+    seeds = "1..3" if lock in SHOWS_LATER else "1..1"
+    code, found = gate(own_folder, f"unsound:{lock.__name__}", "--seeds", seeds, "-k", WHERE_IT_SHOWS)
     assert (code, [group.clause for group in found.groups if group.clause not in clauses]) == (1, [])
     assert {group.clause for group in found.groups} == clauses
     assert len(found.groups) == len(clauses)

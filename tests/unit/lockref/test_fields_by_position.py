@@ -23,6 +23,7 @@ from lockref.stores.port import ReadReply, Version, WriteReply
 from lockref.words import Kind, Op, Outcome
 from scenarios.workloads.resource import Effect, Write
 from sim.machine.network import Draw
+from tests.quality.source_trees import READS_SOURCES, tree
 
 GRANT = Grant("ann", 1)
 MOMENT = Moment(WallNs(1), MonoNs(2))
@@ -97,7 +98,7 @@ def given_by_position(path: Path) -> Iterator[tuple[str, int, str, str]]:
 
     Each with what is made, the line, the name of what is given, and the field that it fills.
     """
-    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for call in ast.walk(tree(path)):
         if not isinstance(call, ast.Call) or not call.args:
             continue
         made, first = ast.unparse(call.func), ast.unparse(call.args[0])
@@ -115,6 +116,7 @@ def given_by_position(path: Path) -> Iterator[tuple[str, int, str, str]]:
                 yield made, call.lineno, name, field
 
 
+@READS_SOURCES
 def test_what_is_called_as_a_field_is_given_for_that_field() -> None:
     """`record(…, token, owner, …)` where the order is owner, token would write one into the column of the other."""
     places = [

@@ -43,7 +43,7 @@ def ended(folder: Path, how: str, *command: str) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", [pytest.param(how, marks=pytest.mark.long if how == "END(1)" else ()) for how in WAYS])
 def test_a_lock_that_ends_the_bench(tmp_path: Path, how: str) -> None:
     """Clients are threads of the command's own process; `os._exit(0)` was read as "held"."""
     done = ended(tmp_path, how, "bench", "--backend", "memory:", "--contenders", "2", "--for", "1s")
@@ -51,7 +51,10 @@ def test_a_lock_that_ends_the_bench(tmp_path: Path, how: str) -> None:
     assert f"the process of the command {WAYS[how]} before it had a verdict" in done.stderr
 
 
-@pytest.mark.parametrize(("how", "jobs"), [("END(0)", 1), ("END(0)", 2), ("KILL(OWN, signal.SIGKILL)", 2)])
+@pytest.mark.parametrize(
+    ("how", "jobs"),
+    [("END(0)", 1), pytest.param("END(0)", 2, marks=pytest.mark.long), ("KILL(OWN, signal.SIGKILL)", 2)],
+)
 def test_a_lock_that_ends_the_simulation(tmp_path: Path, how: str, jobs: int) -> None:
     """In the command's own process, and in a worker of it."""
     done = ended(tmp_path, how, "sim", "e08", "--seeds", "1..100", "--jobs", str(jobs))
