@@ -183,7 +183,7 @@ def history_pieces(path: Path, *, size: int) -> HistoryPieces | None:
     parts = (files.events,) if files.events.is_file() else tuple(sorted(files.events.rglob("*.parquet")))
     try:
         count = sum(pq.read_metadata(part).num_rows for part in parts)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return None  # The reader of the whole says what is wrong.
     return HistoryPieces(runs=read_runs(files.runs), notes=Notes(), files=parts, count=count, size=size)
 

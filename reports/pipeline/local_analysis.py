@@ -38,7 +38,7 @@ def event_count(folder: Path) -> int:
     if files.is_parquet:
         try:
             return sum(pq.read_metadata(path).num_rows for path in paths)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             return 0
     return sum(path.stat().st_size for path in paths) // _LINE_BYTES
 

@@ -133,7 +133,7 @@ def test_of_two_faults_that_do_alone_one_is_needed(monkeypatch: pytest.MonkeyPat
         faults = tuple(SimpleNamespace(id=fault_id) for fault_id in ids)
         return SimpleNamespace(faults=faults, without=lambda gone: plan(*(each for each in ids if each not in gone)))
 
-    failure: Any = SimpleNamespace(plan=plan("a", "b"), shrink=None, seed=1, schedule=(), clause="S3")
+    failure: Any = SimpleNamespace(plan=plan("a", "b"), shrink=None, seed=1, schedule=(), ties=None, clause="S3")
     monkeypatch.setattr(f"{needed_faults.__module__}.run_simulated", lambda *_given, plan, **_named: plan)
     monkeypatch.setattr(f"{needed_faults.__module__}.broken_clauses", lambda run: {"S3"} if run.faults else set())
     anything: Any = None
