@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +14,10 @@ from lockref.grammar import decimal
 from lockref.quantities import NS_PER_UNIT, duration_ns
 from lockref.rooms import HOME
 from lockref.seeds import SEED_MAX, SEEDS_MAX, number_range
+
+if TYPE_CHECKING:
+    from scenarios.search.placing import FaultPlacing
+    from sim.explore.policies import Policy
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorated = TypeVar("Decorated", bound="Callable[..., Any] | click.Command")
@@ -197,21 +201,22 @@ class Declaration(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-class Exploring(click.ParamType[Any]):
+class Exploring(click.ParamType["Policy | FaultPlacing"]):
     """`random`, `pct:3`, `pos`, `delay:2`, `exhaustive`: how schedules are chosen. `faults`: where faults strike."""
 
     name = "POLICY"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from scenarios.search.placing import parse_placing
-        from sim.explore.policies import parse_policy
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Policy | FaultPlacing:
+        from scenarios.search.placing import WORDS, FaultPlacing, parse_placing
+        from sim.explore.policies import Policy, parse_policy
 
-        if not isinstance(value, str):
+        if isinstance(value, (Policy, FaultPlacing)):
             return value
+        assert isinstance(value, str), "a command line holds text"
         if (placing := parse_placing(value)) is not None:
             return placing
         try:
-            return parse_policy(value)
+            return parse_policy(value, others=tuple(WORDS))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

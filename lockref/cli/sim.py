@@ -89,14 +89,16 @@ def command(ctx: click.Context, /, as_json: bool, scenarios: tuple[str, ...], **
     refused = {name: asked.pop(name) for name in ("take_all", "check_determinism", "resume", "show_skipped")}
     if any(refused.values()):
         raise click.UsageError("--explore takes no --all, --check-determinism, --resume or --show-skipped", ctx)
-    if hasattr(exploring["policy"], "faults_max"):
-        from lockref.cli.jobs.search.placing import place_faults
+    from scenarios.search.placing import FaultPlacing
 
-        placing = exploring.pop("policy")
+    policy = exploring.pop("policy")
+    if isinstance(policy, FaultPlacing):
         if any(value is not None for value in exploring.values()):
             raise click.UsageError("--tie-window, --preempt and --schedules-max are about schedules, not faults", ctx)
+        from lockref.cli.jobs.search.placing import place_faults
+
         del asked["keep_runs"]
-        return place_faults(console, scenarios, faults_max=placing.faults_max, **asked)
+        return place_faults(console, scenarios, faults_max=policy.faults_max, **asked)
     from lockref.cli.jobs.exploration import explore
 
-    return explore(console, scenarios, **exploring, **asked)
+    return explore(console, scenarios, policy=policy, **exploring, **asked)

@@ -66,12 +66,18 @@ class Policy:
         return Search(self.number if self.name == DELAY else None, runs_max)
 
 
-def parse_policy(text: str) -> Policy:
-    """The policy of that spelling. Raises ValueError that names the accepted forms."""
+def parse_policy(text: str, *, others: Sequence[str] = ()) -> Policy:
+    """The policy of that spelling. Raises ValueError that names the accepted forms.
+
+    others: words that mean no policy, but would have been accepted in its place.
+    """
     name, colon, number = text.partition(":")
     known = {RANDOM, PCT, POS, DELAY, EXHAUSTIVE}
     if name not in known:
-        raise ValueError(f"{quote(text)}; expected one of {', '.join(SPELLINGS)}.{did_you_mean(name, sorted(known))}")
+        raise ValueError(
+            f"{quote(text)}; expected one of {', '.join((*SPELLINGS, *others))}."
+            f"{did_you_mean(name, sorted({*known, *others}))}"
+        )
     if name not in NUMBERED:
         if colon:
             raise ValueError(f"{quote(text)}: {name} takes no number")

@@ -84,3 +84,20 @@ def test_options_that_do_not_fit_are_refused(options: list[str], said: str, caps
     """Exit code 2, and the reason."""
     assert run(["sim", "two.yaml", *options]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--explore", "faults:3"], "exhaustive, faults, faults:1, faults:2"),
+        (["--explore", "faults", "--preempt", "calls"], "about schedules, not faults"),
+        (["--explore", "faults", "--all"], "takes no --all"),
+    ],
+)
+def test_a_search_for_faults_refuses_what_it_cannot_do(
+    asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The word and the options of schedules are told apart, and nothing is run."""
+    assert run(["sim", "e11", *asked]) == 2
+    assert said in capsys.readouterr().err
+    assert not Path(".lockref").exists()

@@ -9,6 +9,7 @@ import pytest
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from scenarios.definition.draw import draw_scenario
+from scenarios.definition.schema import Scenario
 from scenarios.search.corpus import ENTRIES, STATE
 from scenarios.search.fuzzing import GENERATION, fuzz
 from scenarios.search.mutations import changed
@@ -81,6 +82,11 @@ def test_many_changes_make_plans_that_the_envelope_allows() -> None:
         bound_ns = trial.scenario.envelope.offset.most
         assert all(abs(getattr(fault, "by_ns", 0)) <= bound_ns // 2 for fault in wrong)
         assert all({*fault.nodes} <= names for fault in trial.plan.faults)
-        assert draw_scenario(trial.scenario, trial.seed).duration_ns
+        drawn = draw_scenario(trial.scenario, trial.seed)
+        assert drawn.duration_ns
+        # A corpus and a failure keep the world as text, and read it again.
+        if number % 10 == 0:
+            stored = trial.scenario.model_dump(mode="json", by_alias=True)
+            assert draw_scenario(Scenario.model_validate(stored), trial.seed) == drawn
         kinds |= {fault.kind for fault in trial.plan.faults}
     assert {"pause", "crash", "lose_reply", "delay", "error", "partition", "hidden_retry"} <= kinds

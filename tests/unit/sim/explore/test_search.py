@@ -209,3 +209,9 @@ def test_a_wrong_policy_is_told(wrong, said):
     """Each mistake is answered with the accepted form."""
     with pytest.raises(ValueError, match=said):
         parse_policy(wrong)
+
+
+def test_a_wrong_policy_is_told_what_else_is_accepted_there():
+    """A command that takes other words beside policies names them all, and the nearest."""
+    with pytest.raises(ValueError, match=r"exhaustive, faults\. Did you mean 'faults'"):
+        parse_policy("fault", others=("faults",))
