@@ -126,6 +126,19 @@ def judge_with_handoffs(
     return _without_late_host(_without_guessed_bounds(judgement, case), case), handoffs_table(case)
 
 
+def judge_with_violations(events: pa.Table, runs: pa.Table) -> tuple[Judgement, Mapping[str, Violations], Case]:
+    """As `judge`, and by clause every violation, in any order; `Judgement` describes the first of each run alone. Last,
+    the facts that were read from the events.
+
+    Where a run was judged once more, with longer times, the counts of its verdicts may be smaller. The digest of a run
+    is not asked for.
+    """
+    case = open_case(events, runs)
+    judgement, rulings = _ruled(case)
+    judgement = _without_late_host(_without_guessed_bounds(judgement, case), case)
+    return judgement, {ruling.violations.clause: ruling.violations for ruling in rulings}, case
+
+
 def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
     """The judgement. A run without a row in the runs table is accused only of what no clock bound can explain.
 
@@ -193,6 +206,11 @@ def _judged_longer(case: Case, number: int, names: tuple[str, ...], late_ns: int
 
 def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
     """Every clause over a case. promised: the same runs with the bounds that their lock was promised, if others."""
+    return _ruled(case, promised=promised)[0]
+
+
+def _ruled(case: Case, *, promised: Case | None = None) -> tuple[Judgement, list[Ruling]]:
+    """As `_judge`, and the rulings of which the verdicts are made."""
     truth, operations = case.truth, case.operations
     revived = find_revivals(truth, case.call_of_grant)
     unreadable = [(~truth.is_readable, UNREADABLE)]
@@ -240,11 +258,9 @@ def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
     rulings = [*safety, *check_liveness(case), *check_fairness(case), *commits]
     assert [ruling.violations.clause for ruling in rulings] == list(CLAUSES), "one ruling for each clause, in order"
     pointed = pointed_at_store(rulings, safety[0].violations, truth, case.contradictions)
-    return Judgement(
-        verdicts=with_damaged(
-            verdict_table(case.runs.number, with_departures(_with_surroundings(pointed, case), promised or case)),
-            case.records.damaged,
-        ),
+    told = with_departures(_with_surroundings(pointed, case), promised or case)
+    judgement = Judgement(
+        verdicts=with_damaged(verdict_table(case.runs.number, told), case.records.damaged),
         classes=class_table(
             case.runs.number,
             overlapped=broken["S3"],
@@ -261,6 +277,7 @@ def _judge(case: Case, *, promised: Case | None = None) -> Judgement:
         endings=endings_table(case),
         threshold_samples=threshold_samples(case),
     )
+    return judgement, told
 
 
 def _with_surroundings(rulings: list[Ruling], case: Case) -> list[Ruling]:

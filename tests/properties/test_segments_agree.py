@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -94,11 +95,21 @@ def told(judgement: Judgement) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
-def test_pieces_give_the_judgement_of_the_whole(history: History, seed: int) -> None:
-    """Verdict, count, instant and witness of every clause; situations, endings and class; in less memory.
+def assert_agree(whole: Judgement, pieces: Judgement) -> None:
+    """Verdict, count, instant and witness of every clause; situations, endings and class."""
+    assert told(pieces) == told(whole)
+    assert pieces.endings.to_pylist() == whole.endings.to_pylist()
+    assert pieces.classes.to_pylist() == whole.classes.to_pylist()
+    counts = [
+        {row["situation"]: row["count"] for row in each.reach.to_pylist() if row["count"]} for each in (whole, pieces)
+    ]
+    assert counts[0] == counts[1]
 
-    Where an event names what is not carried, no clause that broke is said to hold.
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.long) for seed in range(12)])
+def test_pieces_give_the_judgement_of_the_whole(history: History, seed: int) -> None:
+    """The same judgement, in less memory. Where an event names what is not carried, no clause that broke is said to
+    hold.
     """
     events, runs = history
     rng = random.Random(seed)
@@ -110,16 +121,11 @@ def test_pieces_give_the_judgement_of_the_whole(history: History, seed: int) -> 
         held = [name for name, (verdict, *_) in found.items() if verdict == "held"]
         assert not [name for name in held if expected[name][0] == "violated"]
         return
-    assert found == expected
-    assert pieces.endings.to_pylist() == whole.endings.to_pylist()
-    assert pieces.classes.to_pylist() == whole.classes.to_pylist()
-    counts = [
-        {row["situation"]: row["count"] for row in each.reach.to_pylist() if row["count"]} for each in (whole, pieces)
-    ]
-    assert counts[0] == counts[1]
+    assert_agree(whole, pieces)
     assert most < 0.7 * len(events)
 
 
+@pytest.mark.long
 def test_a_planted_violation_is_among_the_histories(history: History) -> None:
     """The test above is about something: most of its histories break clauses."""
     events, runs = history
@@ -135,15 +141,15 @@ def test_every_clause_is_asked_in_pieces_or_of_the_whole() -> None:
     assert sorted([*IN_SEGMENTS, *OF_THE_WHOLE]) == sorted(CLAUSES)
 
 
-def test_one_piece_is_the_whole(history: History) -> None:
+def test_one_piece_is_the_whole(short: History) -> None:
     """A run that is no longer than a piece is judged as ever."""
-    events, runs = history
+    events, runs = short
     assert judge_in_segments(pieces_of(events, size=len(events)), runs).verdicts.equals(judge(events, runs).verdicts)
 
 
-def test_damage_is_found_across_pieces(history: History) -> None:
+def test_damage_is_found_across_pieces(short: History) -> None:
     """An event that is missing between two pieces, or that came twice: no clause says anything."""
-    events, runs = history
+    events, runs = short
     for pieces, why in (
         ([events.slice(0, 100), events.slice(101, 100)], "event 100 is missing"),
         ([events.slice(0, 100), events.slice(99, 100)], "event 99 is recorded twice"),
@@ -155,9 +161,109 @@ def test_damage_is_found_across_pieces(history: History) -> None:
             assert set(judgement.verdicts["verdict"].to_pylist()) == {"inconclusive"}
 
 
-def test_a_run_that_is_cut_off_is_judged_up_to_there(history: History) -> None:
+def test_a_run_that_is_cut_off_is_judged_up_to_there(short: History) -> None:
     """Fewer events than were recorded: cut off, as `judge` says."""
-    events, runs = history
+    events, runs = short
     part = events.slice(0, len(events) // 2)
     judgement = judge_in_segments(pieces_of(part, size=len(part) // 3), runs)
     assert judgement.records.to_pylist() == judge(part, runs).records.to_pylist()
+
+
+Rows = list[dict[str, Any]]
+
+
+def places(rows: Rows, kind: str, op: str) -> list[int]:
+    """Where events of this kind and operation stand; of writes, those that took effect."""
+    wanted = (kind, op, "applied") if kind in ("applied", "return", "effect") else (kind, op, "none")
+    return [number for number, row in enumerate(rows) if (row["kind"], row["op"], row["outcome"]) == wanted]
+
+
+def raised_token(rows: Rows) -> None:
+    """An early grant with a token that no later one reaches."""
+    rows[places(rows, "applied", "acquire")[2]]["token"] = 1_000_000
+
+
+def endless_belief(rows: Rows) -> None:
+    """An early tenure that its node neither gave back nor knew to be lost, and in which it writes long after."""
+    begin = places(rows, "call", "acquire")[2]
+    node, request = rows[begin]["node"], rows[begin]["request"]
+    end = next(n for n in places(rows, "return", "release") if n > begin and rows[n]["node"] == node)
+    given_back = [n for n in range(begin, end + 1) if rows[n]["node"] == node]
+    for number in given_back:
+        rows[number]["node"] = "late"
+    write = next(n for n in places(rows, "effect", "append") if n > len(rows) // 2)
+    rows[write] |= {"node": "late", "request": request}
+    told = ("disbelieved", "call", "return")
+    for number in reversed(given_back):
+        if rows[number]["kind"] in told and rows[number]["op"] == "release":
+            del rows[number]
+
+
+def long_call(rows: Rows) -> None:
+    """An early call that returns late, and says that it was granted what it never got."""
+    called = places(rows, "call", "acquire")[2]
+    returned = places(rows, "return", "acquire")[-3]
+    who = {"node": "late", "task": "main", "request": 1_000_000}
+    rows.insert(returned + 1, {**rows[returned], **who})
+    rows.insert(called + 1, {**rows[called], **who})
+
+
+def revived_grant(rows: Rows) -> None:
+    """A late heartbeat that brings an early grant back, after somebody else had released the lock."""
+    early = rows[places(rows, "applied", "acquire")[0]]
+    released = places(rows, "applied", "release")[-3]
+    before, beat = rows[released]["version"], {"task": "beat", "request": 1_000_000, "op": "renew"}
+    for row in rows[released + 1 :]:
+        if row["if_version"] == before and row["kind"] in ("sent", "applied", "replied"):
+            row["if_version"] = "revived"
+    told = {name: early[name] for name in ("node", "owner", "token", "valid_until_ns", "lock", "run")}
+    row = {**rows[released], **told, **beat, "if_version": before}
+    sent = {**row, "kind": "sent", "outcome": "none", "version": None}
+    applied = {**row, "kind": "applied", "task": "store", "version": "revived"}
+    rows[released + 1 : released + 1] = [sent, applied, {**row, "kind": "replied", "version": "revived"}]
+
+
+@pytest.fixture(scope="module")
+def short() -> History:
+    """About a thousand events of a lock with tokens."""
+    text = next(path for path in catalogue() if path.stem == "contention").read_text(encoding="utf-8")
+    for before, after in {**LONG["contention"], "duration: 5s": "duration: 8s"}.items():
+        assert before in text
+        text = text.replace(before, after)
+    batch = Batch(outcomes=tuple(run_seeds(parse_scenario(text), load_provider("hardened"), [5])))
+    row = {**batch.runs.to_pylist(maps_as_pydicts="strict")[0], "digest": None, "event_count": None}
+    return batch.events, pa.Table.from_pylist([row], batch.runs.schema)
+
+
+def judged_twice(history: History, plant: Callable[[Rows], None]) -> tuple[Judgement, Judgement]:
+    """The judgement of the whole, and of short pieces with the last two grants carried, after an event was planted."""
+    events, runs = history
+    rows = events.to_pylist()
+    plant(rows)
+    for number, row in enumerate(rows):
+        row["seq"] = number
+    events = pa.Table.from_pylist(rows, events.schema)
+    judging = SegmentJudge(runs, grants=2)
+    for piece in pieces_of(events, size=120):
+        judging.add(piece)
+    return judge(events, runs), judging.end()
+
+
+@pytest.mark.parametrize(
+    ("plant", "clause"),
+    [(raised_token, "S2"), (endless_belief, "S4"), (long_call, "S7")],
+    ids=["token", "belief", "call"],
+)
+def test_what_is_open_goes_from_piece_to_piece(short: History, plant: Callable[[Rows], None], clause: str) -> None:
+    """What an early piece began breaks a clause in a late one, once."""
+    whole, pieces = judged_twice(short, plant)
+    assert told(whole)[clause][0] == "violated"
+    assert_agree(whole, pieces)
+
+
+def test_a_late_event_of_what_is_gone_leaves_nothing_said_to_hold(short: History) -> None:
+    """Only the whole run shows that the grant is one of long ago."""
+    whole, pieces = (told(each) for each in judged_twice(short, revived_grant))
+    assert whole["S6"][0] == "violated"
+    assert "held" not in [verdict for name, (verdict, *_) in pieces.items() if whole[name][0] == "violated"]
+    assert pieces["S1"][3] == {"reason": BEYOND}

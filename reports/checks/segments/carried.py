@@ -7,7 +7,7 @@ no write is under way. It lies before everything that is still open at the end o
 - tenures: granted, and neither given back nor known to be lost,
 - writes without a sure answer, until the lock has been granted twice since,
 
-and before the last grants (`GRANTS_CARRIED`) and the grant with the highest token. Faults, which belong to no lock, are
+and before the last grants (`GRANTS_CARRIED`) and what showed the highest token. Faults, which belong to no lock, are
 carried once for each kind, phase and node. A lock without such an instant is carried whole: that costs memory and no
 truth. So is a run whose grants are read off anything else than a chain of records and calls.
 """
@@ -45,6 +45,7 @@ def carried_rows(events: Events, runs: Runs, *, grants: int = GRANTS_CARRIED) ->
     writes = _Writes(events)
     limit.lower(writes.under_way)
     _before_last_grants(events, writes, limit, most=grants)
+    _before_highest_tokens(events, writes, limit)
     from_row = _last_quiet(events, writes, limit.row_of_lock)
     # Other objects, such as fences and audit files, are read and written in calls of the locks.
     from_row[~are_locks] = from_row[are_locks].min()
@@ -175,8 +176,8 @@ class _Writes:
 
 
 def _before_last_grants(events: Events, writes: _Writes, limit: _Limits, *, most: int) -> None:
-    """The last grants of each lock, and the one with the highest token."""
-    lock, token = events.codes("lock"), events.integers("token")
+    """The last grants of each lock."""
+    lock = events.codes("lock")
     grants = writes.applied[events.numbers("op")[writes.applied] == Op.ACQUIRE]
     sent = writes.sent[events.numbers("op")[writes.applied] == Op.ACQUIRE]
     order = np.lexsort((grants, lock[grants]))
@@ -186,13 +187,26 @@ def _before_last_grants(events: Events, writes: _Writes, limit: _Limits, *, most
             if len(rows) < most:
                 limit.row_of_lock[lock[grants[rows[0]]] + 1] = 0
             limit.lower(sent[rows[-most:]])
-            known = rows[token[grants[rows]] != ABSENT]
-            if len(known):
-                limit.lower(sent[known[[int(np.argmax(token[grants[known]]))]]])
+
+
+def _before_highest_tokens(events: Events, writes: _Writes, limit: _Limits) -> None:
+    """The write with the highest token of each lock, and the acquire call that returned the highest one.
+
+    A renewal may raise the token, too. Where no record shows tokens, those that calls returned are compared.
+    """
+    op, outcome, token = events.numbers("op"), events.numbers("outcome"), events.integers("token")
+    returns = events.rows(Kind.RETURN)
+    returns = returns[(op[returns] == Op.ACQUIRE) & (outcome[returns] == Outcome.APPLIED)]
+    calls = events.index_by_request(Kind.CALL)[events.request_keys(returns)]
+    for rows, began in ((writes.applied, writes.sent), (returns, np.where(calls >= 0, calls, returns))):
+        told = np.flatnonzero(token[rows] != ABSENT)
+        lock = events.codes("lock")[rows[told]].astype(np.int64)
+        order = np.lexsort((rows[told], -token[rows[told]], lock))
+        limit.lower(began[told[order[is_first(lock[order])]]])
 
 
 def _last_quiet(events: Events, writes: _Writes, limit: Ints) -> Ints:
-    """Per code of a lock + 1: the last row before its limit from which on nothing was open before; 0 for none."""
+    """Per code of a lock + 1: the last row but one before its limit at which nothing was open; 0 for none."""
     op, lock = events.numbers("op"), events.codes("lock")
     rows = np.concatenate((writes.busy, writes.answered, writes.applied))
     parts = [len(writes.busy), len(writes.answered), len(writes.applied)]
@@ -216,6 +230,10 @@ def _last_quiet(events: Events, writes: _Writes, limit: Ints) -> Ints:
     quiet = np.flatnonzero(is_free & (under_way == 0) & is_last)
     quiet = quiet[rows[quiet] + 1 <= limit[where[quiet] + 1]]
     found = np.zeros(len(limit), dtype=np.int64)
+    np.maximum.at(found, where[quiet] + 1, rows[quiet] + 1)
+    # The one before it, so that a witness can tell what was there before the first thing that is open.
+    quiet = quiet[rows[quiet] + 1 < found[where[quiet] + 1]]
+    found[:] = 0
     np.maximum.at(found, where[quiet] + 1, rows[quiet] + 1)
     assert bool(np.all(found <= np.maximum(limit, 0))), "what is open began before a quiet instant"
     return found

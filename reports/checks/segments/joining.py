@@ -1,15 +1,17 @@
 """The judgements of pieces, joined into one of the run.
 
-A count of the run is a sum: what was found with a piece at hand, less what the carried events alone had shown. A
-clause held if it was asked in some piece and broke in none.
+Violations are told apart by clause and instant: a piece adds those that were found with it at hand and that the carried
+events alone do not show, and takes back those that only the carried events showed. Other counts are sums of such
+differences. A clause held if it was asked in some piece and broke in none.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,11 +28,12 @@ from reports.checks.classes import (
 )
 from reports.checks.facts.surroundings.integrity import CUT_OFF, RECORD_SCHEMA, WHOLE
 from reports.checks.facts.surroundings.store_answers import STORE_ANSWERS_SCHEMA
-from reports.checks.judgement import Judgement
+from reports.checks.judgement import ABOUT_TIME, Judgement
 from reports.checks.measures.endings import ENDINGS, ENDINGS_SCHEMA
-from reports.checks.rulings import VERDICT_SCHEMA
+from reports.checks.rulings import VERDICT_SCHEMA, Violations
 from reports.checks.situations import REACH_SCHEMA
 from reports.checks.spec import CLAUSES, COMMITS, HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
+from reports.checks.witness_rows import WRITES_TOLD
 
 IN_SEGMENTS: Final[Mapping[str, str]] = {
     "S1": "a write and the one that it replaced",
@@ -61,35 +64,98 @@ BEYOND: Final = (
     f"{NOT_IN_SEGMENTS}: an event names a grant, a request or a state from before the events that are carried from "
     "piece to piece"
 )
+LATER: Final = "the machine was later after a violation than before it, and that may be all of it"
 SERVED: Final = "clients_served"
+WITNESSES_KEPT: Final = 8
+"""So many first violations of a clause are described, so that one is left where a later piece takes the first back."""
 _AFTER_SILENCE: Final = ("L1", "L2", "L3", "L6", "F1")
 """The clauses that begin anew when the store of a real run comes back after a silence."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Events that were judged as a run of their own. violations: by clause, all of them.
+
+    uncalled_ns: when grants began that no call asked for, and that came back from before these events, if from
+    anywhere. Their tokens are old, which breaks S6, and not S2. begin_ns: the time of the first event. origin_ns: from
+    when on its times count, see `Case.origin_ns`.
+    """
+
+    judgement: Judgement
+    violations: Mapping[str, Violations]
+    uncalled_ns: frozenset[int]
+    begin_ns: int
+    origin_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """The violations of one clause in one stretch. at: by instant, how many. witness: of the first of an instant."""
+
+    at: Counter[int]
+    witness: Callable[[int], str]
+
+
 @dataclass(slots=True)
 class _Standing:
-    """One clause so far. count: violations; at_ns, witness: the first one. is_held: it was asked, and nothing stood
-    against it in some piece. doubt: why it is inconclusive. excuse: why it did not apply to the piece before.
-    is_told_twice: the piece after the first violation has told it, too.
+    """One clause so far.
+
+    count: violations. told: by instant, the witnesses of the first few. instants: how many at each instant that the
+    stretch at hand reaches back to, so that a later piece may take them back. late_ns: how late the machine was at
+    most while it broke. is_held: it was asked, and nothing stood against it in some piece. doubt: why it is
+    inconclusive. excuse: why it did not apply to the piece before.
     """
 
     count: int = 0
-    at_ns: int | None = None
-    witness: str | None = None
+    told: dict[int, dict[str, Any]] = field(default_factory=dict)
+    instants: Counter[int] = field(default_factory=Counter)
+    late_ns: int = 0
     is_held: bool = False
     doubt: str | None = None
     excuse: str | None = None
-    is_told_twice: bool = False
 
     def row(self, run: int, clause: str) -> dict[str, Any]:
         told = {"run": run, "clause": clause, "count": 0, "at_ns": None}
-        if self.count > 0:
-            return {**told, "verdict": VIOLATED, "count": self.count, "at_ns": self.at_ns, "witness": self.witness}
-        if self.doubt is not None:
-            return {**told, "verdict": INCONCLUSIVE, "witness": self.doubt}
+        if self.count > 0 and self.told:
+            at_ns = min(self.told)
+            witness = json.dumps(self.told[at_ns], **_CANONICAL)
+            return {**told, "verdict": VIOLATED, "count": self.count, "at_ns": at_ns, "witness": witness}
+        if self.doubt is not None or self.count > 0:
+            return {**told, "verdict": INCONCLUSIVE, "witness": self.doubt or _reason(BEYOND)}
         if self.is_held or self.excuse is None:
             return {**told, "verdict": HELD, "witness": None}
         return {**told, "verdict": NOT_APPLICABLE, "witness": self.excuse}
+
+    def join(self, found: _Seen, known: _Seen, told: Callable[[int], dict[str, Any]], told_from_ns: int) -> None:
+        """Count what the piece adds, and what it takes back.
+
+        A violation that the carried events show without being one of the run, since what explains it is not carried,
+        is in both and counts in neither. told: describes the violation of `found` at an instant.
+        """
+        for at_ns, count in (known.at - found.at).items():
+            taken = min(count, self.instants[at_ns])
+            self.count -= taken
+            self.instants[at_ns] -= taken
+            if not self.instants[at_ns]:
+                self.told.pop(at_ns, None)
+        for at_ns, count in sorted((found.at - known.at).items()):
+            # What was counted before, and is found once more although the carried events alone do not show it.
+            new = max(min(count, found.at[at_ns] - self.instants[at_ns]), 0)
+            self.count += new
+            self.instants[at_ns] += new
+            if new and (len(self.told) < WITNESSES_KEPT or at_ns < max(self.told)):
+                self.told.setdefault(at_ns, told(at_ns))
+        for at_ns in sorted(self.told)[WITNESSES_KEPT:]:
+            del self.told[at_ns]
+        if self.count and not self.told:
+            self.told = {at_ns: told(at_ns) for at_ns in sorted(found.at) if self.instants[at_ns]}
+        # The first one may go on in this piece, and its witness tells what came after it. What led to it must be there.
+        first = min(self.told, default=None)
+        if first is not None and found.at[first]:
+            anew = told(first)
+            writes = _nearest(first, self.told[first].get("store", []), anew.get("store", []))
+            kept = anew if first >= told_from_ns else self.told[first]
+            self.told[first] = {**kept, "store": writes} if writes else kept
 
 
 @dataclass(slots=True)
@@ -114,57 +180,57 @@ class JoinedJudgement:
     _last: Judgement | None = None
     _with_token: pa.Table | None = None
 
-    def add(
-        self, found: Judgement, known: Judgement | None, *, seq_at: list[int], origin_ns: int, told_from_ns: int
-    ) -> None:
+    def add(self, found: Stretch, known: Stretch | None, *, seq_at: list[int], told_from_ns: int) -> None:
         """Add a piece. found: the judgement of the carried events and the piece; known: of the carried events alone.
 
-        seq_at: by number in the stretch that was judged, the number of the event in the run. origin_ns: from when on
-        the times of that stretch count. told_from_ns: from when on a violation of the piece before is told anew.
+        seq_at: by number in the stretch that was judged, the number of the event in the run. told_from_ns: from when
+        on enough of what led to a violation is in the stretch to tell it anew.
         """
+        origin_ns = found.origin_ns
         self.origin_ns = origin_ns if self.origin_ns is None else self.origin_ns
-        verdicts = [] if known is None else known.verdicts.to_pylist()
-        before = {row["clause"]: row["count"] for row in verdicts}
-        was_first = {row["clause"]: row["at_ns"] for row in verdicts}
-        has_fallen_silent = self._join_answers(found, known, origin_ns)
-        for row in found.verdicts.to_pylist():
-            clause = self._clauses[row["clause"]]
-            if has_fallen_silent and row["clause"] in _AFTER_SILENCE:
-                clause.count, clause.at_ns, clause.witness, before[row["clause"]] = 0, None, None, 0
-            fresh = row["count"] - before.get(row["clause"], 0)
-            clause.count += fresh
-            if row["verdict"] == VIOLATED:
-                # The first violation may go on in this piece, and then its instant is a later one. The piece after it
-                # holds what came right after it, and tells it once more.
-                is_same = clause.at_ns is not None and was_first.get(row["clause"]) == clause.at_ns
-                is_told_again = is_same and (
-                    row["at_ns"] != clause.at_ns or (not clause.is_told_twice and row["at_ns"] >= told_from_ns)
-                )
-                clause.is_told_twice |= is_same
-                if clause.at_ns is None or is_told_again or (fresh > 0 and row["at_ns"] < clause.at_ns):
-                    clause.at_ns, clause.witness = row["at_ns"], self._told(row["witness"], seq_at)
-            elif row["verdict"] == INCONCLUSIVE:
+        has_fallen_silent = self._join_answers(found.judgement, known.judgement if known else None, origin_ns)
+        before = _seen(known)
+        late_ns = max((row["host_late_ns"] for row in found.judgement.endings.to_pylist()), default=0)
+        found_at = _seen(found)
+        for row in found.judgement.verdicts.to_pylist():
+            name = row["clause"]
+            clause, seen, was = self._clauses[name], found_at[name], before.get(name, _NOTHING)
+            if has_fallen_silent and name in _AFTER_SILENCE:
+                clause.count, clause.told, clause.instants, was = 0, {}, Counter(), _NOTHING
+
+            def told(at_ns: int, seen: _Seen = seen) -> dict[str, Any]:
+                shown = _renumbered(read_object(seen.witness(at_ns)), seq_at, self.origin_ns)
+                assert isinstance(shown, dict), "a witness is an object"
+                return shown
+
+            counted = clause.count
+            clause.instants = Counter({at: count for at, count in clause.instants.items() if at >= found.begin_ns})
+            clause.join(seen, was, told, told_from_ns)
+            if clause.count > counted:
+                clause.late_ns = max(clause.late_ns, late_ns)
+            if row["verdict"] == INCONCLUSIVE:
                 clause.doubt = row["witness"] if clause.doubt is None else clause.doubt
             elif row["verdict"] == NOT_APPLICABLE:
                 clause.excuse = row["witness"]
-            else:
+            elif row["verdict"] == HELD:
                 clause.is_held = True
-        self._classes += found.classes["class"].to_pylist()
-        for table, sign in ((found, 1), (known, -1)):
-            if table is None:
+        self._classes += found.judgement.classes["class"].to_pylist()
+        for stretch, sign in ((found, 1), (known, -1)):
+            if stretch is None:
                 continue
-            for row in table.reach.to_pylist():
+            for row in stretch.judgement.reach.to_pylist():
                 self._reach[row["situation"]] += sign * row["count"]
-            for row in table.endings.to_pylist():
+            for row in stretch.judgement.endings.to_pylist():
                 self._endings.update({name: sign * row[name] for name in ENDINGS})
-        for row in found.endings.to_pylist():
+        for row in found.judgement.endings.to_pylist():
             gaps = [gap for gap in (self._gap_ns, row["longest_gap_ns"]) if gap is not None]
             self._gap_ns = max(gaps, default=None)
-            self._host_late_ns = max(self._host_late_ns, row["host_late_ns"])
+        self._host_late_ns = max(self._host_late_ns, late_ns)
+        tenures = found.judgement.tenures
         if self._with_token is None:
-            with_token = found.tenures.filter(found.tenures["token"].is_valid())
+            with_token = tenures.filter(tenures["token"].is_valid())
             self._with_token = with_token.slice(0, 1) if len(with_token) else None
-        self._last = found
+        self._last = found.judgement
 
     def doubt(self) -> None:
         """An event named what is not carried: no clause is said to hold."""
@@ -179,6 +245,9 @@ class JoinedJudgement:
             clause = self._clauses[name]
             if clause.is_held or clause.count:
                 self._clauses[name] = _Standing(doubt=_reason(f"{NOT_IN_SEGMENTS}: {why}"))
+        for name, clause in self._clauses.items():
+            if name in ABOUT_TIME and clause.count and clause.late_ns < self._host_late_ns:
+                self._clauses[name] = _Standing(doubt=_reason(f"{NOT_IN_SEGMENTS}: {LATER}"))
         run = self.run
         self._reach[SERVED] = len(self.served)
         counts = sorted(self._reach.items())
@@ -213,10 +282,6 @@ class JoinedJudgement:
             return CLASSES[CLEAN]
         is_latent = CLASSES[LATENT_OVERLAP] in self._classes
         return CLASSES[LATENT_OVERLAP if is_latent else FENCED_OVERLAP]
-
-    def _told(self, witness: str, seq_at: list[int]) -> str:
-        """The witness with the numbers that its events have in the run, and the run's own origin."""
-        return json.dumps(_renumbered(read_object(witness), seq_at, self.origin_ns), **_CANONICAL)
 
     def _join_answers(self, found: Judgement, known: Judgement | None, origin_ns: int) -> bool:
         """Add what the store answered; True if it was silent in the piece itself."""
@@ -254,6 +319,41 @@ class JoinedJudgement:
         return pa.Table.from_pylist([row], STORE_ANSWERS_SCHEMA)
 
 
+def _seen(stretch: Stretch | None) -> dict[str, _Seen]:
+    """By clause, the violations of a stretch."""
+    if stretch is None:
+        return {}
+    seen = {}
+    for row in stretch.judgement.verdicts.to_pylist():
+        violations = stretch.violations[row["clause"]]
+        at = violations.at_ns.tolist()
+        if row["count"] != len(at):
+            # It was judged once more, with longer times, and its verdict tells of the first violation alone.
+            counted = Counter({row["at_ns"]: row["count"]}) if row["count"] else Counter[int]()
+            seen[row["clause"]] = _Seen(at=counted, witness=partial(_same, row["witness"]))
+        else:
+            doubtful = stretch.uncalled_ns if row["clause"] == "S2" else frozenset[int]()
+            counted = Counter(each for each in at if each not in doubtful)
+            seen[row["clause"]] = _Seen(at=counted, witness=partial(_described, violations, at))
+    return seen
+
+
+def _described(violations: Violations, at: list[int], at_ns: int) -> str:
+    return json.dumps(violations.witness(at.index(at_ns)), **_CANONICAL)
+
+
+def _same(witness: str, _: int) -> str:
+    return witness
+
+
+def _nearest(at_ns: int, *told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The writes nearest to an instant of those that two stretches tell, as `witness_writes` chooses them."""
+    writes = {row["seq"]: row for rows in told for row in rows}
+    nearest = sorted(writes, key=lambda seq: (abs(writes[seq]["at_ns"] - at_ns), seq))[:WRITES_TOLD]
+    return [writes[seq] for seq in sorted(nearest)]
+
+
+_NOTHING: Final = _Seen(at=Counter(), witness=str)
 _CANONICAL: Final[dict[str, Any]] = {"separators": (",", ":"), "sort_keys": True}
 
 

@@ -20,10 +20,12 @@ import pyarrow as pa
 from lockref.errors import HistoryUnreadable
 from lockref.history import RUNS_SCHEMA, SCHEMA
 from lockref.words import ABSENT, Kind, Op, Outcome
+from reports.checks.clauses.ownership import find_revivals, sent_in_acquire
+from reports.checks.facts.case import Case
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, Runs, require_columns
-from reports.checks.judgement import Judgement, judge
+from reports.checks.judgement import Judgement, judge, judge_with_violations
 from reports.checks.segments.carried import GRANTS_CARRIED, carried_rows
-from reports.checks.segments.joining import JoinedJudgement
+from reports.checks.segments.joining import JoinedJudgement, Stretch
 
 EVENTS_OF_A_PIECE: Final = 2_000_000
 """Events that are judged at once where the caller does not say: about a gigabyte, and a few seconds."""
@@ -104,17 +106,30 @@ class SegmentJudge:
         self.most = max(self.most, len(stretch))
         numbers = stretch["seq"].to_pylist()
         runs = _described(self._runs, is_over=is_last)
-        found = judge(_numbered(stretch), runs)
-        known = judge(_numbered(self._kept), _described(self._runs, is_over=False)) if len(self._kept) else None
         facts = Runs(runs)
         events = Events(_numbered(stretch), facts.number)
+        at = events.integers("at_ns")
         is_simulated = self._runs["world"][0].as_py() == "simulated"
-        origin_ns = 0 if is_simulated else int(events.integers("at_ns").min())
+
+        def judged(part: pa.Table, runs: pa.Table) -> Stretch:
+            judgement, violations, case = judge_with_violations(_numbered(part), runs)
+            begin_ns = int(at.min())
+            return Stretch(
+                judgement=judgement,
+                violations=violations,
+                uncalled_ns=_uncalled(case),
+                begin_ns=begin_ns,
+                origin_ns=0 if is_simulated else begin_ns,
+            )
+
+        found = judged(stretch, runs)
+        known = judged(self._kept, _described(self._runs, is_over=False)) if len(self._kept) else None
         self._joined.served |= _served(events)
         # A witness is told anew where enough stands before it: what led to it is not among the carried events else.
-        told_from_ns = int(events.integers("at_ns")[len(self._kept) // 2])
-        self._joined.add(found, known, seq_at=numbers, origin_ns=origin_ns, told_from_ns=told_from_ns)
-        if known is not None and _names_what_is_gone(events, len(self._kept)):
+        told_from_ns = int(at[len(self._kept) // 2])
+        self._joined.add(found, known, seq_at=numbers, told_from_ns=told_from_ns)
+        is_new = known is not None and bool(found.uncalled_ns - known.uncalled_ns)
+        if known is not None and (is_new or _names_what_is_gone(events, len(self._kept))):
             self._joined.doubt()
         self._kept = stretch.filter(pa.array(carried_rows(events, facts, grants=self._grants)))
 
@@ -176,6 +191,16 @@ def _served(events: Events) -> set[tuple[str, str]]:
     return {(events.text("node", node), events.text("task", task)) for node, task in pairs.T.tolist()}
 
 
+def _uncalled(case: Case) -> frozenset[int]:
+    """When grants began that no call asked for, and that no grant of these events explains: earlier ones came back."""
+    truth, grants = case.truth, case.truth.grants
+    here = (case.call_of_grant < 0) & grants.lapses
+    if not here.any():
+        return frozenset()
+    here &= ~find_revivals(truth, case.call_of_grant) & ~sent_in_acquire(truth)
+    return frozenset(grants.begin_hi_ns[here].tolist())
+
+
 def _names_what_is_gone(events: Events, kept: int) -> bool:
     """True if an event of the piece names a call, a sending or a state that the carried events do not hold.
 
@@ -188,7 +213,7 @@ def _names_what_is_gone(events: Events, kept: int) -> bool:
     tenure = np.flatnonzero(is_new & np.isin(kind, (Kind.BELIEVED, Kind.EFFECT)) & (request >= 0))
     if bool(np.any(calls[events.request_keys(tenure)] < 0)):
         return True
-    told = np.flatnonzero(is_new & (kind == Kind.APPLIED) & (request >= 0) & (op != Op.READ))
+    told = np.flatnonzero(is_new & np.isin(kind, (Kind.APPLIED, Kind.REPLIED)) & (request >= 0) & (op != Op.READ))
     if bool(np.any(events.sent_by_request[events.request_keys(told)] < 0)):
         return True
     # A record that is renewed or given back names its owner. A name that no carried write and no acquire shows is gone,
@@ -196,7 +221,9 @@ def _names_what_is_gone(events: Events, kept: int) -> bool:
     owner = events.codes("owner")
     is_write = np.isin(kind, (Kind.APPLIED, Kind.REPLIED)) & (events.numbers("outcome") == Outcome.APPLIED)
     is_kept = is_write & np.isin(op, (Op.RENEW, Op.RELEASE)) & (owner != NO_TEXT)
-    known = np.unique(owner[(is_write & ~is_new) | (op == Op.ACQUIRE)])
+    # Where the service does not tell what took effect, an acquire that was sent may have.
+    is_told = bool(np.any(kind == Kind.APPLIED))
+    known = np.unique(owner[(is_write & ~is_new) | ((op == Op.ACQUIRE) & (is_write | (not is_told)))])
     if bool(np.any(~np.isin(owner[is_kept & is_new], known))):
         return True
     version, condition = events.codes("version"), events.codes("if_version")
