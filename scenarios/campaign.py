@@ -40,8 +40,7 @@ from scenarios.definition.draw import Draws
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
 from scenarios.executor import cores, executor_for
-from scenarios.kept_histories import History, joined_histories, only_runs
-from scenarios.worlds.judged_result import JudgedResult
+from scenarios.worlds.judged_result import History, JudgedResult, joined_histories, only_runs
 from scenarios.worlds.simulated import RunOutcome
 from sim.explore.determinism import first_difference
 from sim.faults.fault import RequestFault

@@ -29,7 +29,7 @@ from scenarios.campaigns.account import ChunkAccount, account_of
 from scenarios.campaigns.orders import ChunkOrder
 from scenarios.campaigns.places import Place
 from scenarios.campaigns.sheltered import shelter
-from scenarios.kept_histories import History, broken_runs, joined_histories, only_runs
+from scenarios.worlds.judged_result import History, broken_runs, joined_histories, only_runs
 
 _ACCOUNT: Final = re.compile(r"chunk-([0-9]{6})\.json")
 

@@ -25,9 +25,8 @@ from reports.checks.summary import Finding, Summary
 from scenarios.batch import CHUNK
 from scenarios.definition.schema import Scenario
 from scenarios.executor import executor_for
-from scenarios.kept_histories import History, joined_histories
 from scenarios.search.schedules import Exploration, run_under, search_schedules
-from scenarios.worlds.judged_result import JudgedResult
+from scenarios.worlds.judged_result import History, JudgedResult, joined_histories
 from scenarios.worlds.laboratory import Shared
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.auditor import real_world_forbidden

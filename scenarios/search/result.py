@@ -8,9 +8,8 @@ from typing import ClassVar
 
 from lockref.history import batch_digest
 from reports.checks.summary import Finding, Summary, telling_order
-from scenarios.kept_histories import History, joined_histories, only_runs
 from scenarios.search.trials import Trial, TriedPiece
-from scenarios.worlds.judged_result import JudgedResult
+from scenarios.worlds.judged_result import History, JudgedResult, joined_histories, only_runs
 
 
 @dataclass(slots=True, kw_only=True)

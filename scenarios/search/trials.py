@@ -17,9 +17,9 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.batch import run_in_turn
 from scenarios.definition.schema import Scenario
-from scenarios.kept_histories import History, broken_runs, only_runs
 from scenarios.search.requests import Place, places_of
 from scenarios.search.traces import features_of, reach_by_run, trace_class
+from scenarios.worlds.judged_result import History, broken_runs, only_runs
 from scenarios.worlds.laboratory import Shared
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.faults.plan import FaultPlan

@@ -8,15 +8,19 @@ and end in one: a summary, of which verdicts and exit code are made, a history, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lockref.errors import LockrefError
-from lockref.history import history_digest
+from lockref.history import RUNS_SCHEMA, SCHEMA, history_digest
 from reports.checks.summary import Summary
+
+History = tuple[pa.Table, pa.Table]
+"""Events and runs, as `lockref.history.SCHEMA` and `RUNS_SCHEMA`."""
 
 
 class Steps(Protocol):
@@ -60,7 +64,7 @@ class JudgedResult(ABC):
 
     @property
     @abstractmethod
-    def history(self) -> tuple[pa.Table, pa.Table]:
+    def history(self) -> History:
         """The events and runs to keep."""
 
     @property
@@ -82,3 +86,24 @@ class JudgedResult(ABC):
     def facts(self) -> Mapping[str, object]:
         """The further facts of the results' provenance, beside the command, in the order in which they are stored."""
         return {}
+
+
+def broken_runs(verdicts: pa.Table, not_demanded: frozenset[str]) -> frozenset[int]:
+    """The runs in which a demanded clause broke. verdicts: as `reports.checks` gives them."""
+    rows = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).select(["run", "clause"]).to_pylist()
+    return frozenset(row["run"] for row in rows if row["clause"] not in not_demanded)
+
+
+def only_runs(history: History, wanted: Collection[int]) -> History:
+    """The history of some of its runs, in the order in which they stand there."""
+    events, runs = history
+    numbers = pa.array(sorted(wanted), runs["run"].type)
+    return events.filter(pc.is_in(events["run"], numbers)), runs.filter(pc.is_in(runs["run"], numbers))
+
+
+def joined_histories(histories: Sequence[History]) -> History:
+    """Several histories one behind the other; empty tables where there is none."""
+    if not histories:
+        return SCHEMA.empty_table(), RUNS_SCHEMA.empty_table()
+    events = pa.concat_tables([events for events, _ in histories]).unify_dictionaries()
+    return events, pa.concat_tables([runs for _, runs in histories])
