@@ -36,6 +36,8 @@ SHORTER = (
     # A cluster and a bucket are somebody's; tests/spark has one of its own.
     (re.compile(r" --master \S+"), ""),
     (re.compile(r"--out s3a://\S+"), "--out here"),
+    (re.compile(r"^(lockref fuzz .*)--max-time \S+"), r"\1--runs 8 --jobs 1 --shrink-for 0s"),
+    (re.compile(r"^(lockref sim .*--explore .*)--max-time \S+"), r"\1--max-time 1s --jobs 1"),
     (re.compile(r"^lockref probe\b"), "lockref probe --for 3s --rounds 2"),
     (re.compile(r"^lockref gate\b(?!.*--only-mine)"), "lockref gate -k e01 --seeds 1..2 --jobs 1"),
     (re.compile(r"^lockref envelope\b"), "lockref envelope --jobs 1 --for 4s"),
@@ -108,7 +110,9 @@ def _shortened(command: str) -> list[str]:
         run(["sim", "e08", "--provider", "hudi", "--seeds", "1"])
         stored = min(Path(".lockref/failures").glob("LK-*.json")).stem
         command = re.sub(r"LK-\S*", stored, command)
-    if "latest" in command or "FOLDER" in command:
+    if command.startswith("lockref fuzz ") and "--resume" in command:
+        run(shlex.split(command.replace("--resume", ""))[1:])
+    if "latest" in command or "FOLDER" in command or command == "lockref watch":
         run(["sim", "e01", "--seeds", "1..3"])
         command = command.replace("FOLDER", ".lockref/runs/latest")
     return shlex.split(command)[1:]
