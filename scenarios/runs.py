@@ -139,8 +139,10 @@ class RunFolder:
     def at(cls, path: Path, about: Mapping[str, object]) -> RunFolder:
         """Begin, or go on, in a folder that the user chose. It is none of `.lockref/runs`: nothing is pruned for it.
 
-        Raises ConfigError while another process writes it.
+        Raises ConfigError for a path that is no folder, and while another process writes it.
         """
+        if path.exists() and not path.is_dir():
+            raise ConfigError(f"{path} is a file; results and chunks need a folder")
         if status_of(path) == "running":
             raise ConfigError(f"{path}: another command writes there (its number is {run_json(path).get('pid')})")
         path.mkdir(parents=True, exist_ok=True)

@@ -222,8 +222,8 @@ class Tallies:
             known = known[known != ABSENT]
             measure, op, outcome = (each.words[each.codes[rows[0]]] for each in named)
             kind = (cells.words[cell[rows[0]]], measure, op, outcome)
+            self.samples[kind] += len(rows)
             if len(known):
-                self.samples[kind] += len(rows)
                 self.lengths[kind] = Distribution(known)
         for measure in ("wait", "lease"):
             self.pictures[measure] = Picture.of(samples.filter(pc.equal(samples["measure"], measure)), cells)

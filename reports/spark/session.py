@@ -192,7 +192,8 @@ def _start(work_dir: Path, *, master: str, further: Mapping[str, str]) -> SparkS
             builder = builder.config(name, value)
         try:
             session = builder.getOrCreate()
-        except Py4JError as error:
+        except (Py4JError, ConnectionError) as error:
+            # A JVM that ends on the way answers nothing, and then refuses.
             reason = str(getattr(error, "java_exception", error)).splitlines()[0][:300]
             raise BackendUnavailable(f"Spark did not start on {master or 'this machine'}: {reason}") from error
         except PySparkRuntimeError as error:

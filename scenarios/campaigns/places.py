@@ -65,6 +65,8 @@ class FolderPlace:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
             return None
+        except IsADirectoryError:
+            raise ConfigError(f"{self.path / name} is a folder; a file of a campaign belongs there") from None
 
     def names(self, folder: str) -> list[str]:
         try:

@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from lockref.errors import ConfigError
 from scenarios import runs as module
 from scenarios.runs import RunFolder
 
@@ -94,3 +95,12 @@ def test_the_command_of_a_run_can_be_pasted_into_a_shell(monkeypatch):
     words = ["lockref", "evaluate", "memory:", "--contenders", "1,8", "--require", "handoff.p99 < 2s"]
     monkeypatch.setattr("sys.argv", words)
     assert shlex.split(str(module.provenance({})["command"])) == words
+
+
+def test_a_chosen_folder_that_is_a_file_is_refused_and_left_as_it_is(tmp_path):
+    """It is bad input, and no defect of ours; what stands there stays."""
+    chosen = tmp_path / "chosen"
+    chosen.write_text("mine")
+    with pytest.raises(ConfigError, match="chosen is a file"):
+        RunFolder.at(chosen, {})
+    assert chosen.read_text() == "mine"

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import fs
 
 from lockref.errors import HistoryUnreadable
 from reports.history_files import load_history, write_history, write_json_lines
-from reports.pipeline import staging, tallies
+from reports.pipeline import measured_tables, staging, tallies
 from reports.pipeline.inputs import find_sources
 from reports.pipeline.measuring import measure_runs
 from reports.pipeline.one_pass import OnePass
 from reports.pipeline.places import Place, Settings
 from reports.pipeline.staging import stretches
 from reports.pipeline.summary import Facts, summarise
+from reports.pipeline.tallies import Cells
 from tests.spark.histories import history
 
 
@@ -116,3 +118,28 @@ def test_object_stores_are_reached_with_the_settings_of_hadoop(monkeypatch: pyte
     told = {"endpoint_override": "127.0.0.1:9000", "scheme": "http", "access_key": "k", "secret_key": "s"}
     assert asked == [told, {}]
     assert "k" not in repr(Place("s3a://bucket", settings)).removeprefix("Place(s3a://bucket")
+
+
+def test_samples_of_an_unknown_length_count_in_whichever_share_they_are():
+    """A share in which no length of a kind is known has samples of that kind, too."""
+    events, runs = history(["", ""])
+    cells = Cells(runs, events)
+    [first, second] = cells.about
+
+    def samples(run: int, *lengths: int | None) -> pa.Table:
+        rows = [
+            {"run": run, "measure": "lease", "op": "", "outcome": "sent", "value_ns": length, "at_ns": 0}
+            for length in lengths
+        ]
+        return pa.Table.from_pylist(rows, schema=measured_tables.SAMPLES)
+
+    def counted(table: pa.Table) -> tallies.Tallies:
+        found = tallies.Tallies()
+        found._count_samples(table, cells)
+        return found
+
+    unknown, known = samples(first, None, None), samples(second, 7, None)
+    joined = counted(unknown)
+    joined.join(counted(known))
+    assert joined.samples == counted(pa.concat_tables([unknown, known])).samples
+    assert sum(joined.samples.values()) == 4

@@ -14,6 +14,7 @@ from lockref.lab.loading import load_provider
 from reports.history_files import load_history
 from scenarios.campaign import CampaignResult, run_campaign
 from scenarios.campaigns import collection, orders
+from scenarios.campaigns.account import read_account
 from scenarios.campaigns.chunks import ChunkAnswer, account_name, run_chunk
 from scenarios.campaigns.collection import Collected, begin, collect
 from scenarios.campaigns.identity import Identity, Keeping, identity_of
@@ -102,6 +103,30 @@ def test_a_torn_account_runs_again(begun: Path, tmp_path: Path, simulated: Campa
     file.write_bytes(file.read_bytes().replace(b'"runs":10', b'"runs":11'))
     total = finished(folder)
     assert (total.resumed, total.summary.runs, total.digest) == (0, 12, simulated.digest)
+
+
+def test_accounts_of_other_chunks_and_campaigns_run_again(
+    begun: Path, tmp_path: Path, simulated: CampaignResult
+) -> None:
+    """A file that was copied from elsewhere has a whole seal, and says nothing of the seeds of this chunk."""
+    folder = copied(begun, tmp_path)
+    file = folder / account_name(0)
+    (folder / account_name(1)).write_bytes(file.read_bytes())
+    account = read_account(file.read_bytes(), campaign=ordered(folder)[1].digest, chunk=0)
+    file.write_bytes(account.model_copy(update={"campaign": "another"}).sealed())
+    total = finished(folder)
+    assert (total.resumed, total.digest) == (0, simulated.digest)
+
+
+def test_a_folder_in_the_place_of_an_account_is_told(begun: Path, tmp_path: Path) -> None:
+    """With its path: it cannot be replaced by a file."""
+    folder = copied(begun, tmp_path)
+    (folder / account_name(1)).mkdir()
+    order, identity = ordered(folder)
+    begin(order, identity, is_resumed=True)
+    (total,) = collect([order], InProcess())
+    assert isinstance(total.error, ConfigError)
+    assert f"{folder / account_name(1)} is a folder" in str(total.error)
 
 
 def test_histories_of_failures_are_kept_up_to_the_cap_and_a_sample_evenly(begun: Path, tmp_path: Path) -> None:
