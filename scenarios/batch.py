@@ -22,6 +22,7 @@ from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan, is_same_for_all_seeds
 from scenarios.definition.schema import Scenario
 from scenarios.executor import executor_for
+from scenarios.search.schedules import Exploration, run_under
 from scenarios.worlds.laboratory import Shared
 from scenarios.worlds.processes.cpu_watch import ticking
 from scenarios.worlds.simulated import RunOutcome, run_simulated
@@ -61,19 +62,22 @@ def run_seeds(
     substrate: str = "greenlet",
     *,
     watched: int = 0,
+    exploration: Exploration | None = None,
 ) -> list[RunOutcome]:
     """Run seeds in this process, with nothing shared between them but a plan that no seed would change.
 
     watched: so many of the first seeds run under the strict auditor, which no
         way of importing a clock escapes and which takes three times as long.
+    exploration: each seed under the schedule that this policy draws for it; None for first-in, first-out.
     Errors: as `run_simulated`; DeterminismError if the lock reaches for real time, entropy or threads.
     """
     plan = draw_plan(scenario, draw_scenario(scenario, seeds[0]), seeds[0]) if is_same_for_all_seeds(scenario) else None
     shared = Shared(scenario, spec, plan=plan)
-    return run_in_turn(
-        [partial(run_simulated, scenario, spec, seed, shared=shared, substrate=substrate) for seed in seeds],
-        watched=watched,
-    )
+    if exploration is None:
+        run = partial(run_simulated, scenario, spec, shared=shared, substrate=substrate)
+    else:
+        run = partial(run_under, scenario, spec, exploration=exploration, shared=shared, substrate=substrate)
+    return run_in_turn([partial(run, seed) for seed in seeds], watched=watched)
 
 
 def run_in_turn(runs: Sequence[Callable[[], RunOutcome]], *, watched: int = 0) -> list[RunOutcome]:

@@ -40,6 +40,7 @@ from scenarios.definition.draw import Draws
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
 from scenarios.executor import cores, executor_for
+from scenarios.search.schedules import Exploration
 from scenarios.worlds.judged_result import History, JudgedResult, joined_histories, only_runs
 from scenarios.worlds.simulated import RunOutcome
 from sim.explore.determinism import first_difference
@@ -449,14 +450,23 @@ def idle_faults(sure: Sequence[str], effects: Mapping[str, int], *, runs: int) -
     ]
 
 
-def expect_same_traces(scenario: Scenario, spec: ProviderSpec, outcomes: Sequence[RunOutcome], *, every: int) -> int:
+def expect_same_traces(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    outcomes: Sequence[RunOutcome],
+    *,
+    every: int,
+    exploration: Exploration | None = None,
+) -> int:
     """Run every k-th of these seeds once more, under the strict auditor; how many. 0: none.
+
+    exploration: under which they ran.
 
     Raises DeterminismError with the first event that differs.
     """
     repeated = outcomes[::every] if every else []
     for outcome in repeated:
-        (again,) = run_seeds(scenario, spec, [outcome.seed], watched=1)
+        (again,) = run_seeds(scenario, spec, [outcome.seed], watched=1, exploration=exploration)
         _require_same_trace(outcome, again)
     return len(repeated)
 

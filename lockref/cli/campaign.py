@@ -6,7 +6,18 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE, Duration, Processes, scenario_names
+from lockref.cli.options import (
+    ALLOWED,
+    AS_JSON,
+    DEMANDS,
+    PROVIDER,
+    SEED_RANGE,
+    Duration,
+    Exploring,
+    Processes,
+    Word,
+    scenario_names,
+)
 
 
 @click.command(name="campaign")
@@ -37,6 +48,12 @@ from lockref.cli.options import ALLOWED, AS_JSON, DEMANDS, PROVIDER, SEED_RANGE,
     "--shrink-for", type=Duration(zero=True), default="60s", show_default=True,
     help="Time for shrinking failures, in all; 0s: none is shrunk.",
 )  # fmt: skip
+@click.option(
+    "--explore", "policy", type=Exploring(with_faults=False),
+    help="Draw the schedule of each seed: random, pct:D or pos (docs/search.md).",
+)  # fmt: skip
+@click.option("--tie-window", "window_ns", type=Duration(), help="With --explore, as of sim; default 50ms.")
+@click.option("--preempt", type=Word(["waits", "calls", "statements"]), help="With --explore, as of sim.")
 @DEMANDS
 @ALLOWED
 @AS_JSON

@@ -206,6 +206,10 @@ class Exploring(click.ParamType["Policy | FaultPlacing"]):
 
     name = "POLICY"
 
+    def __init__(self, *, with_faults: bool = True) -> None:
+        """with_faults: False where only schedules are explored."""
+        self._with_faults = with_faults
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Policy | FaultPlacing:
         from scenarios.search.placing import WORDS, FaultPlacing, parse_placing
         from sim.explore.policies import Policy, parse_policy
@@ -213,10 +217,10 @@ class Exploring(click.ParamType["Policy | FaultPlacing"]):
         if isinstance(value, (Policy, FaultPlacing)):
             return value
         assert isinstance(value, str), "a command line holds text"
-        if (placing := parse_placing(value)) is not None:
+        if self._with_faults and (placing := parse_placing(value)) is not None:
             return placing
         try:
-            return parse_policy(value, others=tuple(WORDS))
+            return parse_policy(value, others=tuple(WORDS) if self._with_faults else ())
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

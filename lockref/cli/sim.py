@@ -49,7 +49,7 @@ from lockref.cli.options import (
     "--tie-window",
     "window_ns",
     type=Duration(),
-    help="With --explore: what falls into one such window may run in any order; default 1ms.",
+    help="With --explore: what falls into one such window may run in any order; 50ms, for delay and exhaustive 1ms.",
 )
 @click.option(
     "--preempt",

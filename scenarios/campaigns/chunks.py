@@ -92,8 +92,12 @@ def run_chunk(order: ChunkOrder) -> ChunkAnswer:
         for seeds in order.batches():
             # What a lock always does shows in one run: the first of the campaign runs under the strict auditor.
             is_first = order.number == 0 and seeds[0] == order.seeds[0]
-            outcomes = run_seeds(order.scenario, order.spec, seeds, watched=int(is_first))
-            compared += expect_same_traces(order.scenario, order.spec, outcomes, every=order.compare_every)
+            outcomes = run_seeds(
+                order.scenario, order.spec, seeds, watched=int(is_first), exploration=order.exploration
+            )
+            compared += expect_same_traces(
+                order.scenario, order.spec, outcomes, every=order.compare_every, exploration=order.exploration
+            )
             events = to_table([each.recorder for each in outcomes], [each.seed for each in outcomes])
             runs = runs_table(each.run_row for each in outcomes)
             judgement = judge(events, runs)

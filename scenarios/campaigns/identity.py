@@ -20,6 +20,7 @@ from scenarios.campaigns.places import Place
 from scenarios.checkpoint import Fingerprint, Sources
 from scenarios.definition.schema import Scenario
 from scenarios.runs import commit
+from scenarios.search.schedules import Exploration
 
 FILE: Final = "campaign.json"
 
@@ -28,8 +29,9 @@ class Identity(BaseModel):
     """The file `campaign.json` of a campaign's folder.
 
     scenario_hash, lock_hash, code_hash: of the resolved scenario, the lock's sources, and lockref with its Python.
-    seeds: the first and the one after the last. keep, keep_failures, compare_every: see `Order`. The names and versions
-    are for people: they tell what a hash stands for, and decide nothing.
+    seeds: the first and the one after the last. keep, keep_failures, compare_every: see `Order`. explore: the options
+    of its exploration; "" without one. The names and versions are for people: they tell what a hash stands for, and
+    decide nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,6 +46,7 @@ class Identity(BaseModel):
     keep: int
     keep_failures: int
     compare_every: int
+    explore: str = ""
     scenario_hash: str
     lock_hash: str
     code_hash: str
@@ -76,6 +79,8 @@ class Identity(BaseModel):
                 found.append(f"{option} ({before}, now {now})")
         if self.compare_every != earlier.compare_every:
             found.append("--check-determinism")
+        if self.explore != earlier.explore:
+            found.append(f"the schedules ({earlier.explore or 'plain'}, now {self.explore or 'plain'})")
         return found
 
 
@@ -88,7 +93,14 @@ class Keeping:
     compare_every: int
 
 
-def identity_of(scenario: Scenario, spec: ProviderSpec, sources: Sources, seeds: range, keeping: Keeping) -> Identity:
+def identity_of(
+    scenario: Scenario,
+    spec: ProviderSpec,
+    sources: Sources,
+    seeds: range,
+    keeping: Keeping,
+    exploration: Exploration | None = None,
+) -> Identity:
     """The identity of the campaign that these describe. sources: taken right after the lock was loaded."""
     fingerprint = Fingerprint.of(scenario, sources, seeds, keep_runs=keeping.keep, compare_every=keeping.compare_every)
     return Identity(
@@ -101,6 +113,7 @@ def identity_of(scenario: Scenario, spec: ProviderSpec, sources: Sources, seeds:
         keep=keeping.keep,
         keep_failures=keeping.keep_failures,
         compare_every=keeping.compare_every,
+        explore="" if exploration is None else exploration.options,
         scenario_hash=fingerprint.scenario,
         lock_hash=fingerprint.provider,
         code_hash=fingerprint.code,

@@ -14,6 +14,7 @@ from lockref.lab.loading import ProviderSpec
 from scenarios.batch import CHUNK
 from scenarios.campaigns.places import Place
 from scenarios.definition.schema import Scenario
+from scenarios.search.schedules import Exploration
 
 CHUNKS_WANTED: Final = 100
 """Chunks that a campaign is cut into at least, as long as they are no smaller than a batch of the judge."""
@@ -29,7 +30,8 @@ class Order:
     scenario: as so many seeds owe it (`Scenario.owed_by`). place: of its chunks and histories. identity: the digest of
     all that decides its result. keep: histories of runs that held, evenly over the seeds. keep_failures: histories of
     runs in which a demanded clause broke, the first ones. compare_every: run every k-th seed twice; 0 for none.
-    not_demanded: clauses that are counted, and are no failure.
+    not_demanded: clauses that are counted, and are no failure. exploration: how the schedule of each seed is
+    drawn; None for first-in, first-out.
     """
 
     scenario: Scenario
@@ -41,6 +43,7 @@ class Order:
     keep_failures: int
     compare_every: int = 0
     not_demanded: frozenset[str] = frozenset()
+    exploration: Exploration | None = None
 
     @property
     def chunk_seeds(self) -> int:
@@ -71,6 +74,7 @@ class Order:
             failures_left=failures_left,
             compare_every=self.compare_every,
             not_demanded=self.not_demanded,
+            exploration=self.exploration,
         )
 
 
@@ -88,6 +92,7 @@ class ChunkOrder:
     failures_left: int
     compare_every: int
     not_demanded: frozenset[str]
+    exploration: Exploration | None
 
     def batches(self) -> Iterator[range]:
         """The seeds of each call of the judge."""

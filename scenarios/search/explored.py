@@ -1,8 +1,9 @@
 """Explorations of a scenario's schedules, judged: what `lockref sim --explore` runs.
 
 A piece of work is one seed of a systematic policy, or a chunk of seeds of one that draws. It is run and judged in one
-process, and only what the judge said and a few histories leave it. Of schedules with the very same history the first
-one is judged: the history is all that a judge sees.
+process, and only what the judge said and a few histories leave it. Of the schedules of a
+search with the very same history the first one is judged: the history is all that a judge sees. Schedules that were
+drawn are a sample, and each of them is judged.
 
 The runs of a search have numbers of their own, since many share a seed. `Explored.again` repeats one of those that a
 finding names.
@@ -51,7 +52,7 @@ class Explored(JudgedResult):
 
     seeds: how many were asked for. definition, spec, exploration: what was run. tally: over all seeds; each drawn
     schedule counts as one. alike: schedules whose history was known. repeatable: the runs that speak for a finding.
-    tables: kept histories. digests: of the distinct histories. searched: seeds that were explored to their end.
+    tables: kept histories. digests: of the histories that were judged. searched: seeds that were explored to their end.
     """
 
     seeds: int
@@ -88,7 +89,7 @@ class Explored(JudgedResult):
         policy, ties, tally = self.exploration.policy, self.exploration.ties, self.tally
         told = (
             f"explored by {policy}: {counted(tally.schedules, 'schedule')} of {counted(self.searched, 'seed')}, "
-            f"{len(self.digests):,} distinct histories; instants on a grid of {plain_duration(ties.window_ns)}, "
+            f"{len(set(self.digests)):,} distinct histories; instants on a grid of {plain_duration(ties.window_ns)}, "
             f"preemption at {ties.preempt}"
         )
         if not policy.is_systematic:
@@ -216,11 +217,11 @@ def _explored(piece: _Piece) -> _Answer:
             (seed,) = piece.seeds
             search = search_schedules(piece.scenario, piece.spec, seed, piece.exploration, shared=shared)
             try:
-                _judge_distinct(answer, piece, enumerate(search, start=piece.first_run))
+                _judge_runs(answer, piece, enumerate(search, start=piece.first_run))
             finally:
                 answer.tally = search.tally
         else:
-            _judge_distinct(answer, piece, ((seed, _drawn(piece, seed, shared)) for seed in piece.seeds))
+            _judge_runs(answer, piece, ((seed, _drawn(piece, seed, shared)) for seed in piece.seeds))
             answer.tally = Tally(schedules=len(piece.seeds))
         answer.seeds = len(piece.seeds)
     except LockrefError as error:
@@ -234,12 +235,13 @@ def _drawn(piece: _Piece, seed: int, shared: Shared) -> RunOutcome:
         return run_under(piece.scenario, piece.spec, seed, piece.exploration, shared=shared)
 
 
-def _judge_distinct(answer: _Answer, piece: _Piece, runs: Iterator[tuple[int, RunOutcome]]) -> None:
-    """Judge the runs batch by batch, each history once."""
+def _judge_runs(answer: _Answer, piece: _Piece, runs: Iterator[tuple[int, RunOutcome]]) -> None:
+    """Judge the runs batch by batch; those of a search each history once."""
+    judges_each_once = piece.exploration.policy.is_systematic
     met: set[str] = set()
     batch: list[tuple[int, RunOutcome]] = []
     for number, outcome in runs:
-        if outcome.digest in met:
+        if judges_each_once and outcome.digest in met:
             answer.alike += 1
             continue
         met.add(outcome.digest)

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lockref.durations import plain_duration
+from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_MS
 from scenarios import interrupts
@@ -22,13 +24,16 @@ from sim.auditor import real_world_forbidden
 from sim.explore.exhaustive import Search, Tally
 from sim.explore.policies import PCT, CountedDecisions, Policy
 from sim.faults.plan import FaultPlan
-from sim.kernel.exploring import Ties
+from sim.kernel.exploring import Preempt, Ties
 
 SCHEDULES_MAX: Final = 10_000
 """Runs of one seed's search, unless somebody says otherwise."""
 
-WINDOW_NS: Final = NS_PER_MS
-USUAL_TIES: Final = Ties(window_ns=WINDOW_NS)
+DRAWN_WINDOW_NS: Final = 50 * NS_PER_MS
+SEARCHED_WINDOW_NS: Final = NS_PER_MS
+"""The windows where nobody says one. A schedule that is drawn finds more in a wide one (docs/search.md has figures); a
+search of all schedules comes to its end in a narrow one."""
+
 RUNS_PER_COLLECTION: Final = 10
 
 
@@ -41,9 +46,38 @@ class Exploration:
     """
 
     policy: Policy
-    ties: Ties = USUAL_TIES
+    ties: Ties
     schedules_max: int = SCHEDULES_MAX
     decisions: int = 0
+
+    @classmethod
+    def by(
+        cls,
+        policy: Policy,
+        *,
+        window_ns: int | None = None,
+        preempt: Preempt | None = None,
+        schedules_max: int | None = None,
+    ) -> Exploration:
+        """The exploration that a policy makes, with what fits it in the place of each None.
+
+        Raises ConfigError for a bound on the runs of a policy that runs each seed once.
+        """
+        if schedules_max is not None and not policy.is_systematic:
+            raise ConfigError(f"--schedules-max bounds the search of a seed; {policy} runs each seed once")
+        usual_ns = SEARCHED_WINDOW_NS if policy.is_systematic else DRAWN_WINDOW_NS
+        ties = Ties(
+            window_ns=usual_ns if window_ns is None else window_ns,
+            preempt=preempt or ("waits" if policy.is_systematic else "calls"),
+        )
+        return cls(policy=policy, ties=ties, schedules_max=SCHEDULES_MAX if schedules_max is None else schedules_max)
+
+    @property
+    def options(self) -> str:
+        """The options of a command line that explore a seed likewise."""
+        window = plain_duration(self.ties.window_ns).replace(" ", "")
+        options = f"--explore {self.policy} --tie-window {window} --preempt {self.ties.preempt}"
+        return f"{options} --schedules-max {self.schedules_max}" if self.policy.is_systematic else options
 
     def counted(self, scenario: Scenario, spec: ProviderSpec, seed: int) -> Exploration:
         """The same, with the decisions counted in one run if the policy asks for their number."""

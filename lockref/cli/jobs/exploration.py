@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
-from lockref.durations import plain_duration
 from lockref.errors import ConfigError, LockrefError
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
@@ -21,8 +20,7 @@ from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import provenance
 from scenarios.search.explored import Explored, explore_seeds
-from scenarios.search.schedules import SCHEDULES_MAX, WINDOW_NS, Exploration
-from sim.kernel.exploring import Ties
+from scenarios.search.schedules import Exploration
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
@@ -57,16 +55,7 @@ def explore(
     window_ns, preempt, schedules_max: None for what fits the policy. The other arguments: as `simulate`.
     Errors: as `simulate`; ConfigError for a policy that finds nothing to search.
     """
-    if schedules_max is not None and not policy.is_systematic:
-        raise ConfigError(f"--schedules-max bounds the search of a seed; {policy} runs each seed once")
-    exploration = Exploration(
-        policy=policy,
-        ties=Ties(
-            window_ns=WINDOW_NS if window_ns is None else window_ns,
-            preempt=preempt or ("waits" if policy.is_systematic else "calls"),
-        ),
-        schedules_max=SCHEDULES_MAX if schedules_max is None else schedules_max,
-    )
+    exploration = Exploration.by(policy, window_ns=window_ns, preempt=preempt, schedules_max=schedules_max)
     if not scenarios:
         raise ConfigError("name a scenario; `lockref scenario list` shows the catalogue")
     loaded = {name: load_scenario(name).demanding(demands) for name in scenarios}
@@ -115,7 +104,7 @@ def explore(
                 groups=groups,
                 on_progress=console.progress,
                 again=result.again,
-                options=_options(exploration),
+                options=f" {exploration.options}",
             )
             part = folder if len(loaded) == 1 else folder.part(scenario.name)
             results = write_account(result, part, about=about, allowed=allowed, failures=store)
@@ -143,13 +132,3 @@ def _progress(console: Console, result: Explored) -> None:
         f"{result.scenario}: {counted(result.tally.schedules, 'schedule')}, {result.searched:,} of "
         f"{counted(result.seeds, 'seed')}, {counted(len(result.summary.findings), 'distinct failure')}"
     )
-
-
-def _options(exploration: Exploration) -> str:
-    """The options that explore a seed likewise."""
-    ties = exploration.ties
-    window = plain_duration(ties.window_ns).replace(" ", "")
-    options = f" --explore {exploration.policy} --tie-window {window} --preempt {ties.preempt}"
-    if exploration.policy.is_systematic:
-        options += f" --schedules-max {exploration.schedules_max}"
-    return options

@@ -2,7 +2,8 @@
 
 Each bug (whose name contains PART) runs in its own scenario under each policy, seed after seed, until a clause of its
 own breaks: the first seed that shows it and the processor time until then, simulating and judging. After SEEDS seeds
-(40 by default) the bug has escaped. `plain` is `lockref sim` without an exploration. Prints Markdown.
+(40 by default) the bug has escaped. A systematic policy searches fewer seeds, but many schedules of each. `plain` is
+`lockref sim` without an exploration. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -10,27 +11,46 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from collections.abc import Iterator
 
+from lockref.lab.loading import ProviderSpec
+from lockref.runtime import NS_PER_MS
 from scenarios.definition.load import load_scenario
+from scenarios.definition.schema import Scenario
 from scenarios.failures.judged_run import broken_clauses
-from scenarios.search.schedules import Exploration, run_under
+from scenarios.search.schedules import Exploration, run_under, search_schedules
 from scenarios.worlds.laboratory import Shared
-from scenarios.worlds.simulated import run_simulated
+from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.explore.policies import parse_policy
 from sim.kernel.exploring import Preempt, Ties
 from tests.quality.planted.registry import BUGS, Bug
 from tests.quality.planted.scheduled_bugs import SCHEDULED
 
 SEEDS = 40
-MS = 1_000_000
-POLICIES: tuple[tuple[str, str, int, Preempt], ...] = (
-    ("random", "random", MS, "calls"),
-    ("pct:3", "pct:3", MS, "calls"),
-    ("pos", "pos", MS, "calls"),
-    ("random 50ms", "random", 50 * MS, "calls"),
-    ("pos 50ms", "pos", 50 * MS, "calls"),
+SEARCHED_SEEDS = 2
+SCHEDULES_MAX = 400
+"""A systematic policy searches fewer seeds, each by so many runs at most."""
+
+EXPLORATIONS: tuple[tuple[str, int, Preempt], ...] = (
+    ("random", 1, "calls"),
+    ("pct:3", 1, "calls"),
+    ("pos", 1, "calls"),
+    ("random", 10, "calls"),
+    ("pct:3", 10, "calls"),
+    ("pos", 10, "calls"),
+    ("random", 50, "calls"),
+    ("pct:3", 50, "calls"),
+    ("pos", 50, "calls"),
+    ("random", 200, "calls"),
+    ("pct:3", 200, "calls"),
+    ("pos", 200, "calls"),
+    ("delay:2", 1, "calls"),
+    ("delay:2", 50, "calls"),
+    ("exhaustive", 1, "calls"),
+    ("exhaustive", 50, "calls"),
+    ("pos", 50, "statements"),
 )
-"""Name, policy, window in nanoseconds, and where tasks lose the processor."""
+"""Policy, window in milliseconds, and where tasks lose the processor."""
 
 
 def first(bug: Bug, exploration: Exploration | None, seeds: int) -> tuple[int | None, float]:
@@ -40,48 +60,54 @@ def first(bug: Bug, exploration: Exploration | None, seeds: int) -> tuple[int | 
     began = time.process_time()
     if exploration is not None:
         exploration = exploration.counted(scenario, spec, 1)
+        if exploration.policy.is_systematic:
+            seeds = min(seeds, SEARCHED_SEEDS)
     for seed in range(1, seeds + 1):
-        if exploration is None:
-            outcome = run_simulated(scenario, spec, seed, shared=shared)
-        else:
-            outcome = run_under(scenario, spec, seed, exploration, shared=shared)
-        if broken_clauses(outcome) & set(bug.clauses.split()):
-            return seed, time.process_time() - began
+        for outcome in _outcomes(scenario, spec, seed, exploration, shared):
+            if broken_clauses(outcome) & set(bug.clauses.split()):
+                return seed, time.process_time() - began
     return None, time.process_time() - began
 
 
+def _outcomes(
+    scenario: Scenario, spec: ProviderSpec, seed: int, exploration: Exploration | None, shared: Shared
+) -> Iterator[RunOutcome]:
+    """The runs of one seed: one, or those of its search that differ."""
+    if exploration is None:
+        yield run_simulated(scenario, spec, seed, shared=shared)
+    elif exploration.policy.is_systematic:
+        met: set[str] = set()
+        for outcome in search_schedules(scenario, spec, seed, exploration, shared=shared):
+            if outcome.digest not in met:
+                met.add(outcome.digest)
+                yield outcome
+    else:
+        yield run_under(scenario, spec, seed, exploration, shared=shared)
+
+
 def main(arguments: list[str]) -> int:
-    """Print the table and its sums."""
+    """Print the table, a row for each exploration."""
     seeds = next((int(text) for text in arguments if text.isdecimal()), SEEDS)
     part = next((text for text in arguments if not text.isdecimal()), "")
     bugs = [bug for bug in (*SCHEDULED, *BUGS) if part in bug.lock]
     explorations: dict[str, Exploration | None] = {"plain": None}
-    for name, policy, window_ns, preempt in POLICIES:
-        explorations[name] = Exploration(policy=parse_policy(policy), ties=Ties(window_ns=window_ns, preempt=preempt))
-    explorations["pos, statements"] = Exploration(
-        policy=parse_policy("pos"), ties=Ties(window_ns=50 * MS, preempt="statements")
-    )
-    found = dict.fromkeys(explorations, 0)
-    firsts = dict.fromkeys(explorations, 0)
-    spent = dict.fromkeys(explorations, 0.0)
-    _row("bug", "scenario", *explorations)
-    _row(*["---"] * (2 + len(explorations)))
-    for bug in bugs:
-        cells = []
-        for name, exploration in explorations.items():
-            if name == "pos, statements" and bug not in SCHEDULED:
-                cells.append("")
-                continue
+    for policy, window_ms, preempt in EXPLORATIONS:
+        explorations[f"{policy} {window_ms} ms{', statements' if preempt == 'statements' else ''}"] = Exploration(
+            policy=parse_policy(policy),
+            ties=Ties(window_ns=window_ms * NS_PER_MS, preempt=preempt),
+            schedules_max=SCHEDULES_MAX,
+        )
+    _row("policy, window", *(f"{bug.lock} `{bug.scenario}`" for bug in bugs), "found", "CPU s")
+    _row(*["---"] * (3 + len(bugs)))
+    for name, exploration in explorations.items():
+        cells, found, spent = [], 0, 0.0
+        for bug in bugs:
             seed, seconds = first(bug, exploration, seeds)
             gc.collect()
-            found[name] += seed is not None
-            firsts[name] += seed == 1
-            spent[name] += seconds
-            cells.append(f"{'-' if seed is None else seed} ({seconds:.2f} s)")
-        _row(bug.lock, bug.scenario, *cells)
-    _row(f"found, of {len(bugs)}", "", *found.values())
-    _row("at the first seed", "", *firsts.values())
-    _row("CPU s", "", *(f"{seconds:.0f}" for seconds in spent.values()))
+            found += seed is not None
+            spent += seconds
+            cells.append(f"{'-' if seed is None else seed} ({seconds:.1f})")
+        _row(name, *cells, found, f"{spent:.1f}")
     return 0
 
 

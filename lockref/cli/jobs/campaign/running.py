@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lockref.cli.jobs.campaign.executors import cluster_of, executor_of, shipped
@@ -16,6 +17,7 @@ from lockref.runtime import NS_PER_S
 from lockref.words import counted
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
+from scenarios.batch import run_seeds
 from scenarios.campaign import DETERMINISM_EVERY
 from scenarios.campaigns.collection import begin, collect
 from scenarios.campaigns.identity import FILE, Identity, Keeping, identity_of
@@ -28,6 +30,7 @@ from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import RunFolder, provenance, unfinished_runs
+from scenarios.search.schedules import Exploration
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from scenarios.campaigns.collection import Collected
     from scenarios.campaigns.places import Place
     from scenarios.definition.schema import Scenario
+    from scenarios.worlds.simulated import RunOutcome
+    from sim.explore.policies import Policy
+    from sim.kernel.exploring import Preempt
 
 FOUND_TOLD_MAX: Final = 20
 """Distinct failures that are told as they come; the further ones are counted."""
@@ -62,6 +68,9 @@ def run_campaign(
     keep: int,
     keep_failures: int,
     shrink_for: int,
+    policy: Policy | None,
+    window_ns: int | None,
+    preempt: Preempt | None,
     demands: tuple[str, ...],
     allowed: Sequence[int],
 ) -> int:
@@ -71,10 +80,12 @@ def run_campaign(
     `spark.NAME=VALUE`. processes: None for one on each core, where that is faster. out: folder or `s3a://…` of chunks
     and results; None for a run folder. resume: take over the chunks that stand there. max_time_ns: after so much time
     no further chunk begins. keep, keep_failures: histories to keep. shrink_for: nanoseconds for shrinking failures, in
-    all. demands: further thresholds. allowed: exit codes that count as success.
+    all. policy: draws the schedule of each seed; None for first-in, first-out. window_ns, preempt: None for what fits
+    the policy. demands: further thresholds. allowed: exit codes that count as success.
     Errors: ConfigError for what does not load or fit, and for an `out` of another campaign; BackendUnavailable for a
     cluster or a store that is not there; KeyboardInterrupt after Ctrl-C, when what was finished is told.
     """
+    exploration = _exploration(policy, window_ns, preempt)
     if settings and master is None:
         raise ConfigError("--conf sets up Spark; give --master as well")
     cluster = None if master is None else cluster_of(master, settings)
@@ -95,6 +106,7 @@ def run_campaign(
             "keep": keep,
             "keep_failures": keep_failures,
             "check_determinism": check_determinism,
+            "explore": "" if exploration is None else exploration.options,
             "demands": list(demands),
         }
     )
@@ -102,7 +114,16 @@ def run_campaign(
     with _folder(out, about, resume=resume, console=console) as (folder, place):
         asked = [
             _asked(
-                name, scenario, spec, sources, seeds, keeping, folder=folder, place=place, are_several=len(loaded) > 1
+                name,
+                scenario,
+                spec,
+                sources,
+                seeds,
+                keeping,
+                exploration,
+                folder=folder,
+                place=place,
+                are_several=len(loaded) > 1,
             )
             for name, scenario in loaded.items()
         ]
@@ -145,6 +166,17 @@ def run_campaign(
         code = accounts.conclude(folder)
         _upload(place, [], folder)
         return code
+
+
+def _exploration(policy: Policy | None, window_ns: int | None, preempt: Preempt | None) -> Exploration | None:
+    """The exploration that is asked for. Raises ConfigError for a policy that runs a seed many times."""
+    if policy is None:
+        if window_ns is not None or preempt is not None:
+            raise ConfigError("--tie-window and --preempt belong to --explore")
+        return None
+    if policy.is_systematic:
+        raise ConfigError(f"a campaign runs each seed once (random, pct:D, pos); for {policy} take `lockref sim`")
+    return Exploration.by(policy, window_ns=window_ns, preempt=preempt)
 
 
 def _loaded(scenarios: Sequence[str], demands: tuple[str, ...]) -> dict[str, Scenario]:
@@ -200,6 +232,12 @@ class _Asked:
     identity: Identity
     part: RunFolder
     place: Place
+    exploration: Exploration | None
+
+    def again(self, spec: ProviderSpec, finding: Finding) -> RunOutcome:
+        """The run that a finding names, once more."""
+        (outcome,) = run_seeds(self.scenario, spec, [finding.run], exploration=self.exploration)
+        return outcome
 
     def order(self, spec: ProviderSpec, keeping: Keeping) -> Order:
         """The order for the executors. spec: the lock as they load it."""
@@ -212,6 +250,7 @@ class _Asked:
             keep=keeping.keep,
             keep_failures=keeping.keep_failures,
             compare_every=keeping.compare_every,
+            exploration=self.exploration,
         )
 
 
@@ -222,6 +261,7 @@ def _asked(
     sources: Sources,
     seeds: range,
     keeping: Keeping,
+    exploration: Exploration | None,
     *,
     folder: RunFolder,
     place: Place,
@@ -231,7 +271,8 @@ def _asked(
         source=source,
         scenario=scenario,
         seeds=seeds,
-        identity=identity_of(scenario, spec, sources, seeds, keeping),
+        identity=identity_of(scenario, spec, sources, seeds, keeping, exploration),
+        exploration=None if exploration is None else exploration.counted(scenario, spec, seeds[0]),
         part=folder.part(scenario.name) if are_several else folder,
         place=place.below(scenario.name) if are_several else place,
     )
@@ -298,6 +339,8 @@ class _Accounts:
             budget=self._budget,
             groups=self._groups,
             on_progress=self._console.progress,
+            again=None if asked.exploration is None else partial(asked.again, self._spec),
+            options="" if asked.exploration is None else f" {asked.exploration.options}",
         )
         here = [text for text in lost if text.partition(": ")[0].endswith(f" of {result.scenario}")]
         results = write_account(

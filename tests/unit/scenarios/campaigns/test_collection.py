@@ -23,6 +23,9 @@ from scenarios.campaigns.places import FolderPlace, place_of
 from scenarios.checkpoint import Sources
 from scenarios.definition.load import load_scenario
 from scenarios.executor import InProcess, Restarted
+from scenarios.search.explored import explore_seeds
+from scenarios.search.schedules import Exploration
+from sim.explore.policies import parse_policy
 
 SEEDS = range(1, 13)
 KEEPING = Keeping(keep=3, keep_failures=4, compare_every=0)
@@ -67,6 +70,19 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (total,) = collect([order], InProcess(), is_over=lambda: True)
     assert (total.done, total.summary.runs) == (1, 10)
     return folder
+
+
+def test_a_campaign_explores_schedules_as_sim_does(tmp_path: Path) -> None:
+    """The same digest as `lockref sim --explore pos`, and an identity of its own."""
+    exploration = Exploration.by(parse_policy("pos"))
+    order, plain = ordered(tmp_path)
+    begin(order, plain, is_resumed=False)
+    (total,) = collect([replace(order, exploration=exploration)], InProcess())
+    assert total.error is None
+    assert total.digest == explore_seeds(SCENARIO, SPEC, SEEDS, exploration).digest
+    explored = identity_of(SCENARIO, SPEC, Sources(provider="p", code="c"), SEEDS, KEEPING, exploration)
+    assert explored.digest != plain.digest
+    assert explored.differences(plain) == ["the schedules (plain, now --explore pos --tie-window 50ms --preempt calls)"]
 
 
 def finished(folder: Path) -> Collected:
