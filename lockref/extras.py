@@ -41,7 +41,7 @@ EXTRAS: Final[Mapping[str, Extra]] = {
     "azure": Extra("locks in Azure Blob Storage", ("azure.storage.blob", "azure.core", "requests", "urllib3")),
     "zookeeper": Extra("locks on ZooKeeper", ("kazoo",)),
     "metrics": Extra("a lock's metrics for Prometheus", ("prometheus_client",)),
-    "spark": Extra("reports through Spark", ("pyspark", "pandas")),
+    "spark": Extra("reports through Spark", ("pyspark", "pandas", "py4j")),
     "containers": Extra("servers in containers", ("docker", "testcontainers")),
 }  # fmt: skip
 """By name. Where two bring one module, the first is named to people who did not say what they want to do."""
