@@ -67,6 +67,10 @@ class Explored(JudgedResult):
     digests: list[str] = field(default_factory=list)
 
     @property
+    def is_sample(self) -> bool:
+        return not self.exploration.policy.is_systematic
+
+    @property
     def title(self) -> str:
         return f"{self.scenario} under {self.provider}, explored by {self.exploration.policy}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from lockref.history import batch_digest
 from reports.checks.summary import Finding, Summary, telling_order
@@ -20,14 +19,16 @@ class SearchResult(JudgedResult):
     how: in a word or two, for the title. is_cut: it ended before everything was tried.
     """
 
-    is_sample: ClassVar[bool] = False
-
     how: str = ""
     failing: dict[int, Trial] = field(default_factory=dict)
     traces: dict[str, int] = field(default_factory=dict)
     is_cut: bool = False
     tables: list[History] = field(default_factory=list)
     counts: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def is_sample(self) -> bool:
+        return False
 
     @property
     def title(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,9 +44,6 @@ class JudgedResult(ABC):
     judged all the same.
     """
 
-    is_sample: ClassVar[bool] = True
-    """Were the runs drawn, so that their share tells a rate?"""
-
     summary: Summary
     scenario: str
     provider: str
@@ -56,6 +53,11 @@ class JudgedResult(ABC):
     capabilities: dict[str, object] = field(default_factory=dict)
     is_interrupted: bool = False
     error: LockrefError | None = None
+
+    @property
+    def is_sample(self) -> bool:
+        """True if the runs were drawn, so that their share tells a rate."""
+        return True
 
     @property
     @abstractmethod
