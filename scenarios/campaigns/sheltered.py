@@ -19,7 +19,7 @@ import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -184,7 +184,7 @@ def _serve(pieces: Connection, answers: Connection, memory: Any, *, words: int, 
         # A signal to the whole group is for the command to answer. It ends this process by ending the one above it.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        _drop_sockets()
+        _drop_ways_of_parent(keep=(pieces.fileno(), answers.fileno(), words))
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         # What a lock prints on standard output would reach whoever reads the executor's answers.
         os.dup2(said, 1)
@@ -210,12 +210,19 @@ def _serve(pieces: Connection, answers: Connection, memory: Any, *, words: int, 
         end_process(0)
 
 
-def _drop_sockets() -> None:
-    """Close the sockets of the parent: Spark learns of the death of its worker by a socket that closes."""
-    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():  # noqa: PTH112, PTH208
+def _drop_ways_of_parent(keep: Collection[int]) -> None:
+    """Close the sockets and pipes of the parent, but for the numbers in `keep` and the three of every process.
+
+    Spark learns of the death of its worker by a socket that closes, and the JVM that a driver started ends when the
+    pipe to its standard input closes: one copy that stays open in this process would keep both from it.
+    """
+    for number in map(int, os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ()):  # noqa: PTH112, PTH208
+        if number <= 2 or number in keep:
+            continue
         with suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                os.close(int(name))
+            mode = os.fstat(number).st_mode
+            if stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode):
+                os.close(number)
 
 
 def _limit_memory() -> None:

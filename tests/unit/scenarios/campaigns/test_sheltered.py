@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,15 @@ def fill_memory(_piece: object) -> None:
 
 def fail(_piece: object) -> None:
     raise LockTimeout("too late")
+
+
+def test_a_pipe_of_the_parent_ends_with_the_parent(shelter: Shelter) -> None:
+    """A JVM ends when the pipe to its standard input closes: the child must hold no copy of it."""
+    reading, writing = os.pipe()
+    shelter.call(pid_of, 1)
+    os.close(writing)
+    assert select.select([reading], [], [], 20.0)[0], "the child keeps the pipe open"
+    os.close(reading)
 
 
 def test_pieces_share_one_child(shelter: Shelter) -> None:
