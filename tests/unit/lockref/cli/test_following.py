@@ -14,6 +14,7 @@ import pytest
 from lockref.cli.jobs.checking import check_history
 from lockref.cli.jobs.shown.console import Console
 from lockref.cli.jobs.watch.following import follow
+from lockref.cli.jobs.watch.parts import Committed
 from lockref.cli.main import run
 from lockref.history import Recorder, runs_table
 from lockref.lab.loading import load_provider
@@ -21,6 +22,8 @@ from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool, spo
 from lockref.words import Kind, Op, Outcome
 from reports.history_files import HISTORIES, write_history, write_runs
 from scenarios.campaign import Campaign, run_campaigns
+from scenarios.campaigns import collection, orders
+from scenarios.campaigns.chunks import run_chunk
 from scenarios.checkpoint import Sources
 from scenarios.definition.load import load_scenario
 from scenarios.runs import RunFolder, run_json, status_of
@@ -206,6 +209,27 @@ def test_a_campaign_is_followed_chunk_by_chunk(
     assert {line["replay"] for line in findings} == {"lockref sim e08 --provider hudi --seeds 1"}
     assert lines[-1]["exit_code"] == 1
     assert run(["sim", *findings[0]["replay"].split()[2:], "--shrink-for", "0s"]) == 1
+
+
+def test_each_committed_chunk_of_a_campaign_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often one looks; the account of a chunk that is torn counts when it is whole."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(orders, "CHUNK", 5)
+    monkeypatch.setattr(collection, "run_sheltered", run_chunk)
+    line = ["campaign", "e08", "--provider", "hudi", "--seeds", "1..8", "--jobs", "1", "--shrink-for", "0s"]
+    assert run([*line, "--out", "c"]) == 1
+    account = tmp_path / "c" / "chunks" / "chunk-000001.json"
+    whole = account.read_bytes()
+    account.write_bytes(whole[: len(whole) // 2])
+    part = Committed(tmp_path / "c", "e08", {"scenarios": ["e08"], "provider": "hudi"})
+    seen = [part.look(), part.look()]
+    account.write_bytes(whole)
+    seen += [part.look(), part.look()]
+    assert [sight and (sight.done, sight.of) for sight in seen] == [(5, 8), (5, 8), (8, 8), (8, 8)]
+    assert seen[-1] is not None
+    assert seen[-1].results is not None
+    assert seen[-1].results.verdict == "violated"
+    assert seen[-1].results.failures[0].replay == "lockref sim e08 --provider hudi --seeds 1"
 
 
 def test_what_is_watched_must_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
@@ -16,6 +17,7 @@ from reports.pipeline.inputs import find_sources
 from reports.pipeline.measuring import measure_runs
 from reports.pipeline.one_pass import OnePass
 from reports.pipeline.places import Place, Settings
+from reports.pipeline.planning import deal_runs, take_stock
 from reports.pipeline.staging import stretches
 from reports.pipeline.summary import Facts, summarise
 from reports.pipeline.tallies import Cells
@@ -59,6 +61,22 @@ def test_the_figures_of_shares_add_up_to_those_of_the_whole(tmp_path: Path, monk
     assert sum(len(scatter["points"]) for scatter in told[0]["scatters"] if scatter["measure"] == "wait") == 20
 
 
+def test_a_run_in_several_row_groups_is_judged_whole(tmp_path: Path):
+    """Groups of 40 rows cut every run, and some hold rows of two: each event is counted, and once."""
+    write_history(tmp_path / "h", *history(["", "overlap", "fork", ""]))
+    path = tmp_path / "h/events.parquet"
+    pq.write_table(pq.read_table(path), path, row_group_size=40)
+    groups = take_stock([Place(str(path))])
+    ranges = deal_runs(groups, None, share_events=1)
+    assert min(len(each.groups) for each in ranges) > 1
+    assert [each.events for each in ranges] == [
+        sum(group.rows_between(each.first, each.last) for group in each.groups) for each in ranges
+    ]
+    shares, whole = in_shares(tmp_path / "h", tmp_path / "o"), as_a_whole(tmp_path / "h")
+    assert shares.counts.verdicts == whole.counts.verdicts
+    assert summarise(shares).events == summarise(whole).events == sum(group.rows for group in groups)
+
+
 def test_lines_are_told_by_their_place_in_the_file_wherever_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The stretches of a file cover it once; a record that is none is told by its own line and column."""
     events, runs = history(["", "overlap", ""])
@@ -76,7 +94,8 @@ def test_lines_are_told_by_their_place_in_the_file_wherever_it_is_cut(tmp_path: 
     facts = in_shares(tmp_path / "h", tmp_path / "o", share_events=10**6)
     [part] = (tmp_path / "o/quarantine").iterdir()
     [lost] = [json.loads(line) for line in part.open(encoding="utf-8")]
-    assert lost["at"] == f"{path}:202:12"
+    assert (lost["at"], lost["run"]) == (f"{path}:202:12", 1)
+    assert lost["reason"] == "at_ns is not a 64-bit integer"
     whole = as_a_whole(tmp_path / "h")
     assert (facts.rejects, facts.counts.damaged, facts.counts.runs) == (whole.rejects, 1, 2)
 
