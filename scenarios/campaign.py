@@ -131,13 +131,10 @@ class CampaignResult(JudgedResult):
     @property
     def notices(self) -> list[str]:
         """The notices about the way in which the seeds were run."""
-        found = list(self.notes)
-        if self.summary.runs < self.seeds and not self.is_interrupted and self.error is None:
-            found.append(f"cut short: the time was over after {self.summary.runs:,} of {counted(self.seeds, 'seed')}")
-        if self.compared:
-            found.append(f"determinism: {counted(self.compared, 'seed')} run twice, event for event the same")
-        if self.resumed:
-            found.append(f"resumed: {counted(self.resumed, 'seed')} had been run and judged before the interruption")
+        found = [
+            *self.notes,
+            *seed_notices(self, seeds=self.seeds, compared=self.compared, resumed=self.resumed),
+        ]
         return [*found, *idle_faults(self.sure_faults, self.effects, runs=self.summary.runs)]
 
     def absorb(self, chunk: Chunk) -> None:
@@ -478,3 +475,18 @@ def _require_same_trace(first: RunOutcome, second: RunOutcome) -> None:
             f"seed {first.seed} gave two traces, which differ at {difference}. Common causes: iteration over a set, "
             "id() or hash() in a key, a lock that calls time or random itself, state kept between runs"
         )
+
+
+def seed_notices(result: JudgedResult, *, seeds: int, compared: int, resumed: int) -> list[str]:
+    """The notices about seeds: cut short by the time, run twice and compared, or run before an interruption.
+
+    seeds: how many were asked for. compared: run twice. resumed: of them, run and judged earlier.
+    """
+    found = []
+    if result.summary.runs < seeds and not result.is_interrupted and result.error is None:
+        found.append(f"cut short: the time was over after {result.summary.runs:,} of {counted(seeds, 'seed')}")
+    if compared:
+        found.append(f"determinism: {counted(compared, 'seed')} run twice, event for event the same")
+    if resumed:
+        found.append(f"resumed: {counted(resumed, 'seed')} had been run and judged before the interruption")
+    return found

@@ -20,7 +20,7 @@ from lockref.history import RUNS_SCHEMA, SCHEMA
 from lockref.words import counted
 from reports.checks.summary import Finding, Summary
 from reports.history_files import CHUNKS, EVENTS, RUNS
-from scenarios.campaign import idle_faults, sure_faults
+from scenarios.campaign import idle_faults, seed_notices, sure_faults
 from scenarios.campaigns.account import ChunkAccount, NotAnAccount, read_account
 from scenarios.campaigns.chunks import ChunkAnswer, account_name, committed_chunks, drop_kept, run_sheltered
 from scenarios.campaigns.identity import Identity, read_identity, write_identity
@@ -77,13 +77,10 @@ class Collected(JudgedResult):
     @property
     def notices(self) -> list[str]:
         """The notices about the way in which the seeds were run."""
-        found = list(self.notes)
-        if self.summary.runs < self.seeds and not self.is_interrupted and self.error is None:
-            found.append(f"cut short: the time was over after {self.summary.runs:,} of {counted(self.seeds, 'seed')}")
-        if self.compared:
-            found.append(f"determinism: {counted(self.compared, 'seed')} run twice, event for event the same")
-        if self.resumed:
-            found.append(f"resumed: {counted(self.resumed, 'seed')} had been run and judged before")
+        found = [
+            *self.notes,
+            *seed_notices(self, seeds=self.seeds, compared=self.compared, resumed=self.resumed),
+        ]
         if self.further:
             told = ", ".join(f"{clause} in {counted(runs, 'run')}" for clause, runs in sorted(self.further.items()))
             found.append(

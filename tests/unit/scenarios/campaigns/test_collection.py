@@ -109,7 +109,7 @@ def test_a_resumed_campaign_says_what_sim_says(begun: Path, tmp_path: Path, simu
     assert total.digest == simulated.digest
     assert total.summary == simulated.summary
     assert total.effects == simulated.effects
-    assert "resumed: 10 seeds had been run and judged before" in total.notices
+    assert "resumed: 10 seeds had been run and judged before the interruption" in total.notices
 
 
 def test_a_torn_account_runs_again(begun: Path, tmp_path: Path, simulated: CampaignResult) -> None:
