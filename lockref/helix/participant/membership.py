@@ -50,6 +50,7 @@ class Membership(Listener):
         """
         if not self._mutex.acquire(max(0, deadline_ns - self._runtime.monotonic_ns())):
             raise LockTimeout(f"{lock}: this instance is still joining or leaving")
+        is_ending = False
         try:
             self._listeners[lock] = listener
             participant = self._participant
@@ -61,7 +62,18 @@ class Membership(Listener):
             return participant
         except LockTimeout:
             self._listeners.pop(lock, None)
+            # The last request may have been under way at the deadline. The call must not wait for another one (L5).
+            is_ending = True
+            self._runtime.spawn(self._end_session, name=f"end of the session of {self.session.client}")
             raise
+        finally:
+            if not is_ending:
+                self._mutex.release()
+
+    def _end_session(self) -> None:
+        """End the session of an instance that could not join. Until then, the mutex keeps others from a new session."""
+        try:
+            self.session.end()
         finally:
             self._mutex.release()
 
@@ -71,10 +83,10 @@ class Membership(Listener):
                 participant.join(until_ns=MonoNs(deadline_ns))
                 return participant
             except (ConfigError, BackendUnavailable, LockLost, StoreRejected) as error:
-                # The controller makes the cluster, and may come later; an earlier session of ours may still live.
-                self.session.end()
                 if self._runtime.monotonic_ns() >= deadline_ns:
                     raise LockTimeout(f"{lock}: cannot join: {error}") from error
+                # The controller makes the cluster, and may come later; an earlier session of ours may still live.
+                self.session.end()
                 self._runtime.sleep(100 * NS_PER_MS)
 
     def leave(self, lock: str, *, is_waiting: bool = False) -> None:
