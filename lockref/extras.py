@@ -42,6 +42,7 @@ EXTRAS: Final[Mapping[str, Extra]] = {
     "zookeeper": Extra("locks on ZooKeeper", ("kazoo",)),
     "metrics": Extra("a lock's metrics for Prometheus", ("prometheus_client",)),
     "spark": Extra("reports through Spark", ("pyspark", "pandas", "py4j")),
+    "originals": Extra("Hudi's own lock", ("jpype",)),
     "containers": Extra("servers in containers", ("docker", "testcontainers")),
 }  # fmt: skip
 """By name. Where two bring one module, the first is named to people who did not say what they want to do."""

@@ -10,8 +10,8 @@ from lockref.cli.options import (
     ALLOWED,
     AS_JSON,
     DEMANDS,
+    FLEET,
     NEW_FILE,
-    PROVIDER,
     VIA,
     backend_names,
     duration_option,
@@ -26,7 +26,7 @@ from lockref.cli.options import (
     shell_complete=backend_names,
     help="A server of `lockref backends`, or a store: memory:, file:///FOLDER, s3://…, gs://…, az://…, zookeeper://…",
 )  # fmt: skip
-@PROVIDER
+@FLEET
 @click.option("--contenders", type=click.IntRange(1, 1024), show_default="64", help="Threads in all.")
 @duration_option("--for", "for_ns", about="How long clients begin new cycles; default 10s.")
 @click.option("--processes", type=click.IntRange(1, 64), show_default="1", help="Processes that share the threads.")

@@ -309,6 +309,14 @@ PROVIDER = click.option(
     help="A name, module:Class or file.py:Class.",
     shell_complete=provider_names,
 )
+FLEET = click.option(
+    "--provider",
+    "-p",
+    default="hardened",
+    show_default=True,
+    help="A name, module:Class or file.py:Class; a mixed fleet with commas, such as hardened,hudi:3.",
+    shell_complete=provider_names,
+)
 VIA = click.option(
     "--via",
     type=Word(["native", "docker"]),

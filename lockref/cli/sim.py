@@ -10,7 +10,7 @@ from lockref.cli.options import (
     ALLOWED,
     AS_JSON,
     DEMANDS,
-    PROVIDER,
+    FLEET,
     SEED_RANGE,
     Duration,
     Exploring,
@@ -25,7 +25,7 @@ from lockref.cli.options import (
 @click.option(
     "--all", "take_all", is_flag=True, help="The whole catalogue. Each scenario demands what a lock can keep there."
 )
-@PROVIDER
+@FLEET
 @click.option("--seeds", "--seed", type=SEED_RANGE, help="A..B, or one seed; default the pinned one, else 1..200.")
 @click.option(
     "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",

@@ -14,10 +14,14 @@ optional class attributes:
     record_format     the name of its records, such as "rfc91"
     protocol          how its grants are told from a history, such as "delta-lease"; default: from its records
     claims            the optional clauses that it promises, and what it declares of itself (`lockref.claims`)
+    refuses           a function of `LockSettings`: why it does not take them, "" if it does
     is_reentrant      the task that holds may lock again
     is_fork_safe      it refuses service in a forked child
     can_resume        the next process of a client that crashed takes its own lock back at once
     needs_real_time   it has clocks or threads that no simulation can turn
+    needs_threads     its frames belong to the thread that made them: a simulation gives each task a thread of its own
+    set_up            called without arguments in each process before its first run, for what a run may not do; it may
+                      raise `CapabilityMissing`
     stands_on         the kind of service that its lock lives in; default: "object_store"
     default_lock_key  the key of its object, row or znode where a run names none; default: "table/lock", and for RFC-91
                       records its key below a table
@@ -61,6 +65,7 @@ from lockref.stores.keys import check_key
 
 BUILT_IN: Mapping[str, str] = {
     "hudi": "lockref.storage.hudi.lock_manager:HudiLock",
+    "hudi-jvm": "lockref.originals.hudi:HudiOriginalLock",
     "hardened": "lockref.storage.lock:StorageLock",
     "dynamodb": "lockref.dynamodb.lease:DynamoLock",
     "dynamodb-lock-0.5": "lockref.dynamodb.shipped.crate:Crate",
@@ -74,6 +79,7 @@ BUILT_IN: Mapping[str, str] = {
     "helix-recipe": "lockref.helix.lock:RecipeLock",
 }
 """The locks of this package. `hudi` is the unsafe baseline of RFC-91, answer by answer, and `hardened` its reference.
+`hudi-jvm` is Hudi's own class in the JVM of this process.
 
 `dynamodb` is the reference of Delta Lake's lease; what stands below it was shipped so.
 """
@@ -93,6 +99,9 @@ class ProviderSpec:
     reference: with what another process loads the same lock: what `load_provider` was given, a file by its absolute
         path. None for a spec made in code, which crosses to another process only if its parts can be pickled.
     needs_real_time: it has clocks or threads of its own, so no simulation can say anything about it.
+    needs_threads: its frames belong to the thread that made them, so a simulation gives each task a thread of its own.
+    set_up: what it needs in a process before its first run there; None for nothing.
+    refuses: why it does not take some settings, "" if it does; None for a lock that takes whatever it is given.
     is_reentrant: it promises that the task that holds may lock again.
     record_format: the protocol that its records belong to. Locks that name one
         format can contend for one object; None: it shares its object with its like only.
@@ -116,6 +125,9 @@ class ProviderSpec:
     claims: tuple[str, ...] = ()
     reference: str | None = None
     needs_real_time: bool = False
+    needs_threads: bool = False
+    set_up: Callable[[], None] | None = None
+    refuses: Callable[[LockSettings], str] | None = None
     is_reentrant: bool = False
     record_format: str | None = None
     protocol: str | None = None
@@ -133,12 +145,14 @@ class ProviderSpec:
         return _spec_of_parts, tuple(getattr(self, part) for part in _PARTS)
 
     def require_virtual_time(self) -> None:
-        """Raise ConfigError if this lock cannot live in a simulation."""
+        """Set the lock up in this process. Errors: ConfigError if it lives in real time only; what `set_up` raises."""
         if self.needs_real_time:
             raise ConfigError(
                 f"provider {self.name!r} lives in real time only: it has clocks and threads of its own, which no "
                 "simulation can turn; use `lockref bench`"
             )
+        if self.set_up is not None:
+            self.set_up()
 
 
 _PARTS = tuple(part.name for part in fields(ProviderSpec) if part.name != "reference")
@@ -367,6 +381,9 @@ def provider_from(made: object, *, name: str, reference: str | None = None) -> P
         claims=tuple(sorted(set(claims))),
         reference=reference,
         needs_real_time=bool(getattr(made, "needs_real_time", False)),
+        needs_threads=bool(getattr(made, "needs_threads", False)),
+        set_up=getattr(made, "set_up", None),
+        refuses=getattr(made, "refuses", None),
         is_reentrant=getattr(made, "is_reentrant", False) is True,
         record_format=record_format,
         protocol=_protocol(made, name, record_format),

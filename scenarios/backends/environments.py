@@ -9,12 +9,9 @@ a parallel test run wait for one build.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import gzip
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from lockref.errors import BackendUnavailable
+from lockref.user_cache import one_at_a_time, user_cache
 from scenarios.backends.node import find_node, lay_out
 from scenarios.backends.pins import LISTS, Backend, Named, Native, NodeNative, Packages
 
@@ -52,8 +50,7 @@ class Interpreter:
 
 def backend_cache() -> Path:
     """The folder of built environments: below LOCKREF_CACHE, or ~/.cache/lockref."""
-    root = os.environ.get("LOCKREF_CACHE")
-    return (Path(root) if root else Path.home() / ".cache" / "lockref") / "backends"
+    return user_cache() / "backends"
 
 
 def choose_native(backend: Backend) -> tuple[Native | NodeNative, Interpreter]:
@@ -155,14 +152,6 @@ def _folder(program: Named, packages: Packages | NodeNative, interpreter: Interp
     version = ".".join(map(str, interpreter.version))
     digest = hashlib.sha256(interpreter.path.encode() + package_list(program, packages)).hexdigest()[:8]
     return backend_cache() / f"{program.name}-{packages.version}-{kind}{version}-{digest}"
-
-
-@contextlib.contextmanager
-def one_at_a_time(lock: Path) -> Iterator[None]:
-    """Processes that make the same thing do so one after the other. lock: a file beside it. Raises OSError."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _mark(folder: Path, packages: Packages | NodeNative, interpreter: Interpreter) -> None:

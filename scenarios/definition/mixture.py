@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from lockref.errors import ConfigError
 from lockref.lab.loading import ProviderSpec, load_provider, program_stands_on
-from lockref.provider import StateDecoder
+from lockref.provider import LockSettings, StateDecoder
 from scenarios.definition.schema import DeclaredNode, Scenario, Workload
 
 CONTROLLER = "controller"
@@ -21,12 +21,16 @@ CONTROLLER = "controller"
 class Mixture:
     """The lock of each client. Raises ConfigError if a scenario names one that cannot be loaded."""
 
-    __slots__ = ("_count", "_nodes", "_others", "under_test")
+    __slots__ = ("_count", "_nodes", "_others", "_settings", "under_test")
 
     def __init__(self, scenario: Scenario, under_test: ProviderSpec) -> None:
         self.under_test = under_test
         self._count = scenario.clients
         self._nodes = scenario.nodes
+        lock = scenario.lock
+        self._settings = LockSettings(
+            validity_ns=lock.validity.least, renew_interval_ns=lock.renew_every.least, unsafe=lock.unsafe
+        )
         self._others = {client: load_provider(reference) for client, reference in scenario.providers.items()}
 
     @property
@@ -40,7 +44,11 @@ class Mixture:
             kind = program_stands_on(node.program)
             if kind not in (None, self.under_test.stands_on):
                 return f"{name} serves locks on a {kind} service; {self.under_test.name} stands on {self.stands_on}"
+        if refusal := self._refusal_of(self.under_test):
+            return refusal
         for client, other in self._others.items():
+            if refusal := self._refusal_of(other):
+                return f"{client} runs {other.name}: {refusal}"
             if other.name == self.under_test.name:
                 continue
             if own is None:
@@ -49,6 +57,9 @@ class Mixture:
             if other.record_format != own:
                 return f"{client} runs {other.name}, whose records are {other.record_format}, not {own}"
         return ""
+
+    def _refusal_of(self, spec: ProviderSpec) -> str:
+        return "" if spec.refuses is None else spec.refuses(self._settings)
 
     def of(self, client: str) -> ProviderSpec:
         """The lock of one client.
@@ -102,8 +113,13 @@ class Mixture:
             claim for claim in self.under_test.claims if all(claim in other.claims for other in self._others.values())
         ]
 
+    @property
+    def needs_threads(self) -> bool:
+        """True if a lock of the run cannot be carried by greenlets."""
+        return any(spec.needs_threads for spec in (self.under_test, *self._others.values()))
+
     def require_virtual_time(self) -> None:
-        """Raise ConfigError if any client's lock cannot live in a simulation."""
+        """Set every client's lock up. Errors: ConfigError if one lives in real time only; what a `set_up` raises."""
         for spec in (self.under_test, *self._others.values()):
             spec.require_virtual_time()
 

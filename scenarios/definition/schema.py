@@ -40,6 +40,8 @@ RESOURCE_NAME = "resource"
 """The protected resource; it is in every scenario."""
 
 CLIENTS_MAX = 1024
+PROVIDERS_MAX = 64
+"""Clients with a lock of their own."""
 
 REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
 """What `must_happen` may ask for: the situations that the checks count, and kinds of faults that struck."""
@@ -404,7 +406,7 @@ class Scenario(Model):
     network: Network = Network()
     clock: Clock = Clock()
     workload: Workload = Workload()
-    providers: dict[ClientName, str] = Field(default_factory=dict, max_length=64)
+    providers: dict[ClientName, str] = Field(default_factory=dict, max_length=PROVIDERS_MAX)
     faults: Annotated[list[FaultSpec], Field(max_length=256)] = Field(default_factory=list)
     swarm: Swarm | None = None
     envelope: Envelope = Envelope()

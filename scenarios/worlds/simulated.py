@@ -102,7 +102,7 @@ def run_simulated(
         plan=plan,
         network=shared.network,
         schedule=RandomTies(stream(seed, "schedule")) if schedule is None else schedule,
-        substrate="thread" if is_stepped else substrate,
+        substrate="thread" if is_stepped or shared.mixture.needs_threads else substrate,
         budget=Budget(events_max=EVENTS_MAX),
         recorder=recorder,
         ties=ties,

@@ -122,10 +122,12 @@ class Original:
     """Hudi's manager on scripted ticks. Needs the JVM."""
 
     def __init__(self, ticks: Ticks, renew: Callable[[], bool]) -> None:
+        from lockref.originals.hudi_classes import clear_interrupt
         from tests.evidence.peers import hudi_jvm
 
         self._jvm = hudi_jvm
-        hudi_jvm.clear_interrupt()
+        self._clear_interrupt = clear_interrupt
+        clear_interrupt()
         self._manager = hudi_jvm.HudiHeartbeatOriginal(
             OWNER, renew, schedule=ticks.take, shutdown=ticks.shut_down, stop_timeout_ms=STOP_TIMEOUT_MS
         )
@@ -134,7 +136,7 @@ class Original:
 
     def interrupted(self, *, clear: bool) -> bool:
         if clear:
-            return self._jvm.clear_interrupt()
+            return self._clear_interrupt()
         return bool(self._jvm.current_java_thread().isInterrupted())
 
     def interrupt(self) -> None:

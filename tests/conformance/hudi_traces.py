@@ -198,7 +198,7 @@ def new_baseline(trace: Trace, script: Script) -> Subject:
 
 
 def new_original(trace: Trace, script: Script) -> Subject:
-    from tests.evidence.peers.hudi_jvm import HudiOriginal
+    from lockref.originals.hudi_classes import HudiOriginal
 
     properties = {
         "hoodie.base.path": "s3://lake/table",
@@ -253,7 +253,7 @@ def run(trace: Trace, new: Callable[[Trace, Script], Subject], parse: Callable[.
             }
         )
         if new is new_original:
-            from tests.evidence.peers.hudi_jvm import clear_interrupt
+            from lockref.originals.hudi_classes import clear_interrupt
 
             clear_interrupt()
     return notes
@@ -264,7 +264,7 @@ def run_baseline(trace: Trace) -> list[Note]:
 
 
 def run_original(trace: Trace) -> list[Note]:
-    from tests.evidence.peers.hudi_jvm import parse_with_jackson
+    from lockref.originals.hudi_classes import parse_with_jackson
 
     return run(trace, new_original, parse_with_jackson)
 
@@ -472,7 +472,8 @@ def refusals(check: Callable[[dict[str, object]], object]) -> list[str]:
 
 def _facts() -> dict[str, Any]:
     """What Hudi's classes say about paths, settings and bytes."""
-    from tests.evidence.peers.hudi_jvm import HudiOriginal, bucket_and_key_of, lock_folder_of, serialize_with_jackson
+    from lockref.originals.hudi_classes import HudiOriginal
+    from tests.evidence.peers.hudi_jvm import bucket_and_key_of, lock_folder_of, serialize_with_jackson
 
     script = Script(parse_strictly_as_hudi)
 
@@ -496,8 +497,8 @@ def our_facts() -> dict[str, Any]:
 
 
 def _compare(traces: int, first_seed: int, bodies: int) -> dict[str, Any]:
+    from lockref.originals.hudi_classes import parse_with_jackson
     from tests.conformance.hudi_bodies import find_parsing_difference
-    from tests.evidence.peers.hudi_jvm import parse_with_jackson
 
     differences, steps = [], 0
     for seed in range(first_seed, first_seed + traces):
@@ -538,7 +539,7 @@ def _compare(traces: int, first_seed: int, bodies: int) -> dict[str, Any]:
 
 
 def _record(traces: int, first_seed: int) -> dict[str, Any]:
-    from tests.evidence.peers.hudi_jvm import parse_with_jackson
+    from lockref.originals.hudi_classes import parse_with_jackson
 
     recorded = [
         {"trace": trace, "notes": run_original(trace)}
@@ -607,10 +608,10 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--bodies", type=int, default=500)
     arguments = parser.parse_args()
-    from tests.evidence.peers.hudi_jvm import start_jvm
+    from lockref.originals.hudi_classes import start_hudi
 
     try:
-        start_jvm()
+        start_hudi()
     except CapabilityMissing as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_CAPABILITY_MISSING

@@ -8,7 +8,7 @@ import pytest
 
 from lockref.errors import CapabilityMissing
 from lockref.java import JavaHome
-from tests.evidence.peers.jars import Jar, fetch, jar_cache
+from lockref.originals.jars import Jar, fetch, jar_cache
 
 CONTENT = b"a jar"
 JAR = Jar(group="g", artifact="a", version="1", sha256=hashlib.sha256(CONTENT).hexdigest())

@@ -23,6 +23,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.history": {"numpy", "pyarrow"},
     "lockref.lab": {"numpy", "pyarrow"},
     "lockref.located_yaml": {"yaml"},
+    "lockref.originals.jvm": {"jpype"},
     "lockref.storage.metrics": {"prometheus_client"},
     "lockref.clouds": set(),
     "lockref.clouds.aws": {"boto3", "botocore", "urllib3"},

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from lockref.cli.jobs.shown.results import account_of, begin_run, conclude, steps_of
 from lockref.clouds.admission import Admission
 from lockref.errors import ConfigError, LockrefError
-from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from scenarios.backends import require_known
+from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
 from scenarios.runs import provenance
 from scenarios.worlds.contention import contend_on
@@ -49,8 +49,8 @@ def contend(
     if fingerprint is not None and len(backends) > 1:
         raise ConfigError("--fingerprint is about one store; name one --backend")
     admission = Admission.by(fingerprint, allows_unsafe=unsafe_store)
-    loaded = load_scenario(scenario).demanding(demands)
-    spec = load_provider(provider)
+    fleet = load_fleet(provider)
+    loaded, spec = fleet.on(load_scenario(scenario).demanding(demands)), fleet.spec
     lasting = None if for_ns is None else f"{for_ns / NS_PER_S:g}s"
     about = provenance(
         {

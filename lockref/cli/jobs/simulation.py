@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from lockref.cli.jobs.shown.console import printable, seed_progress
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
 from lockref.errors import ConfigError, LockrefError
-from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
 from reports.formats.exit_codes import INCONCLUSIVE, worst
@@ -18,6 +17,7 @@ from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
 from scenarios.campaign import DETERMINISM_EVERY, Campaign, default_processes, run_campaigns
 from scenarios.checkpoint import Sources, remove_chunks, seeds_in
+from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import is_own_file, judged_catalogue, load_scenario
 from scenarios.definition.mixture import inapplicable
 from scenarios.failures.failure_store import FailureStore
@@ -71,8 +71,10 @@ def simulate(
     Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when the finished
     seeds are stored.
     """
-    loaded = {name: each.demanding(demands) for name, each in _chosen(scenarios, take_all=take_all).items()}
-    spec = load_provider(provider)
+    fleet = load_fleet(provider)
+    loaded = {name: fleet.on(each.demanding(demands)) for name, each in _chosen(scenarios, take_all=take_all).items()}
+    fleet.require_virtual_time()
+    spec = fleet.spec
     # Hashed before the first run: the lock's file may be edited while a long command runs, and its chunks then belong
     # to the code that was loaded.
     sources = Sources.of(spec)

@@ -13,11 +13,13 @@ Source: Hudi 1.2.0 `LockManager`, `StorageBasedLockProvider`.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from lockref.errors import LockError, ReleaseFailed
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind, LockListener, hears_metrics
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.config import StorageLockConfig
-from lockref.storage.hudi.client import ObjectStoreLockClient
+from lockref.storage.hudi.client import ObjectStoreLockClient, StorageLockFile
 from lockref.storage.hudi.java_threads import JavaThread, JavaThreads
 from lockref.storage.hudi.provider import HoodieLockException, LockState, StorageBasedLockProvider, random_uuid
 from lockref.storage.lockfile import decode
@@ -26,6 +28,23 @@ __all__ = ["HoodieLockException", "HudiLock", "LockState", "StorageBasedLockProv
 
 REQUEST_TIMEOUT_SHARE = 5
 """Hudi's S3 client gives a request a fifth of the validity, twice the default renew interval (D9)."""
+
+
+class CycleProvider(Protocol):
+    """The face of a provider that the manager needs: `StorageBasedLockProvider`, here or in Java."""
+
+    @property
+    def lock_object(self) -> StorageLockFile | None: ...
+
+    def try_lock(self) -> bool: ...
+
+    def try_lock_for(self, timeout_ns: int) -> bool: ...
+
+    def unlock(self) -> None: ...
+
+    def run_shutdown_hook(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class _Belief:
@@ -66,7 +85,7 @@ class HudiLock:
         self._context = context
         self._runtime = context.runtime
         self._store = context.open_store(context.settings.validity_ns // REQUEST_TIMEOUT_SHARE)
-        self._provider: StorageBasedLockProvider | None = None
+        self._provider: CycleProvider | None = None
         self._belief = _Belief(context.listener)
         self._threads = JavaThreads(context.runtime, on_interrupt=self._belief.report_loss)
         self._thread: JavaThread | None = None
@@ -78,7 +97,7 @@ class HudiLock:
         return self._thread is not None and self._thread.is_interrupted()
 
     @property
-    def provider(self) -> StorageBasedLockProvider | None:
+    def provider(self) -> CycleProvider | None:
         """The provider of this cycle, for tests and observers."""
         return self._provider
 
@@ -104,7 +123,9 @@ class HudiLock:
         if self._thread.clear_interrupt():
             # What was lost is not believed again because the flag is gone; only a new grant counts.
             self._belief.end()
-        provider = self._provider or self._new_provider()
+        provider = self._provider
+        if provider is None:
+            self._provider = provider = self._new_provider(random_uuid(self._runtime.token_bytes(16)))
         started_ns = self._runtime.monotonic_ns()
         is_granted = False
         try:
@@ -123,20 +144,19 @@ class HudiLock:
             self._context.listener(LockEvent(kind=LockEventKind.GRANTED, grant=self.grant))
         return is_granted
 
-    def _new_provider(self) -> StorageBasedLockProvider:
-        settings, runtime = self._context.settings, self._runtime
-        self._provider = StorageBasedLockProvider(
-            random_uuid(runtime.token_bytes(16)),
+    def _new_provider(self, owner_id: str) -> CycleProvider:
+        settings = self._context.settings
+        return StorageBasedLockProvider(
+            owner_id,
             lock_file_path=settings.key,
             validity_ns=settings.validity_ns,
             renew_interval_ns=settings.renew_interval_ns,
             # The process shares its store between cycles, so a provider must not close it.
             client=ObjectStoreLockClient(self._store, settings.key),
-            runtime=runtime,
+            runtime=self._runtime,
             threads=self._threads,
             listener=self._context.listener,
         )
-        return self._provider
 
     def unlock(self) -> None:
         """Release and drop the provider; on ReleaseFailed the provider stays for the next cycle (U4, U5)."""

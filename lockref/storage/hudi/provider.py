@@ -190,14 +190,11 @@ class StorageBasedLockProvider:
 
     def try_lock_for(self, timeout_ns: int) -> bool:
         """`tryLock(time, unit)`: attempts, one second apart. A timeout of 0 attempts nothing."""
-        deadline_ns = self._runtime.monotonic_ns() + timeout_ns
-        while self._runtime.monotonic_ns() < deadline_ns:
-            if self.try_lock():
-                return True
-            if self._threads.current().sleep(POLL_NS):
-                self._count("lock.interrupted")
-                raise self._failed_to_acquire()
-        return False
+        is_granted = attempt_until(self._runtime, self._threads, timeout_ns, self.try_lock)
+        if is_granted is None:
+            self._count("lock.interrupted")
+            raise self._failed_to_acquire()
+        return is_granted
 
     def unlock(self) -> None:
         """Write the lock object as expired. Raises HoodieReleaseFailed; nothing held is nothing to do."""
@@ -396,10 +393,7 @@ class StorageBasedLockProvider:
 
     def _state_message(self, state: LockState) -> str:
         thread = self._runtime.current_task().name
-        return (
-            f"Owner {self.owner_id}: Lock file path {self.lock_file_path}, Thread {thread}, "
-            f"Storage based lock state {state}"
-        )
+        return state_message(self.owner_id, self.lock_file_path, thread, state)
 
     def _failed_to_acquire(self) -> HoodieLockException:
         state = LockState.FAILED_TO_ACQUIRE
@@ -408,6 +402,22 @@ class StorageBasedLockProvider:
     def _failed_to_release(self) -> HoodieReleaseFailed:
         state = LockState.FAILED_TO_RELEASE
         return HoodieReleaseFailed(self._state_message(state), state=state)
+
+
+def state_message(owner_id: str, lock_file_path: str, thread: str, state: LockState) -> str:
+    """Hudi's words about a lock that it could not take or give back."""
+    return f"Owner {owner_id}: Lock file path {lock_file_path}, Thread {thread}, Storage based lock state {state}"
+
+
+def attempt_until(runtime: Runtime, threads: JavaThreads, timeout_ns: int, try_lock: Callable[[], bool]) -> bool | None:
+    """The loop of `tryLock(time, unit)`: True once an attempt is granted; None if an interrupt ended the waiting."""
+    deadline_ns = runtime.monotonic_ns() + timeout_ns
+    while runtime.monotonic_ns() < deadline_ns:
+        if try_lock():
+            return True
+        if threads.current().sleep(POLL_NS):
+            return None
+    return False
 
 
 # Python 3.11 takes long to find a member of an enumeration; these are asked for with every attempt.

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends.environments import backend_cache, one_at_a_time
+from lockref.user_cache import one_at_a_time
+from scenarios.backends.environments import backend_cache
 
 BUILD_TIMEOUT_S: Final = 1200  # The SDK below the crate takes a minute on two idle cores.
 CRATE_DIGESTS: Final = {

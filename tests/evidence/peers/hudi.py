@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockref.errors import LockError, ReleaseFailed
+from lockref.originals.hudi_classes import HudiOriginal, clear_interrupt, parse_with_jackson, start_hudi
 from lockref.provider import Grant, LockContext, LockEvent, LockEventKind
 from lockref.runtime import NS_PER_S
 from lockref.storage.config import BASE_PATH, RENEW_INTERVAL, VALIDITY
@@ -24,13 +25,7 @@ from lockref.storage.hudi.client import ObjectStoreLockClient
 from lockref.storage.hudi.lock_manager import REQUEST_TIMEOUT_SHARE
 from lockref.storage.hudi.provider import random_uuid
 from lockref.storage.lockfile import decode
-from tests.evidence.peers.hudi_jvm import (
-    HudiOriginal,
-    clear_interrupt,
-    current_java_thread,
-    parse_with_jackson,
-    start_jvm,
-)
+from tests.evidence.peers.hudi_jvm import current_java_thread
 
 
 class HudiOriginalLock:
@@ -47,7 +42,7 @@ class HudiOriginalLock:
     """Hudi's heartbeat is a Java thread on the machine's clock: under virtual time a verdict would mean nothing."""
 
     def __init__(self, context: LockContext) -> None:
-        start_jvm()
+        start_hudi()
         settings = context.settings
         self._context = context
         self._store = context.open_store(settings.validity_ns // REQUEST_TIMEOUT_SHARE)

@@ -17,7 +17,8 @@ from typing import Final
 
 from lockref.errors import BackendUnavailable
 from lockref.java import JavaHome, search_java
-from scenarios.backends.environments import backend_cache, one_at_a_time
+from lockref.user_cache import one_at_a_time
+from scenarios.backends.environments import backend_cache
 
 BUILD_TIMEOUT_S: Final = 600
 

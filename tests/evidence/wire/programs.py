@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from lockref.errors import BackendUnavailable
-from scenarios.backends.environments import backend_cache, one_at_a_time
+from lockref.user_cache import one_at_a_time
+from scenarios.backends.environments import backend_cache
 from scenarios.backends.pins import Packages
 from tests.evidence.delta.originals import PACKAGE_LISTS, Original
 

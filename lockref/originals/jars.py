@@ -18,7 +18,7 @@ from typing import Final
 
 from lockref.errors import CapabilityMissing
 from lockref.java import JavaHome
-from scenarios.backends.environments import backend_cache, one_at_a_time
+from lockref.user_cache import one_at_a_time, user_cache
 
 DOWNLOAD_TIMEOUT_S: Final = 240
 _LOG_LINES = 5
@@ -40,7 +40,7 @@ class Jar:
 
 def jar_cache() -> Path:
     """The folder of fetched jars: below LOCKREF_CACHE, or ~/.cache/lockref."""
-    return backend_cache().with_name("jars")
+    return user_cache() / "jars"
 
 
 def pyspark_jars() -> Path:
