@@ -20,6 +20,7 @@ COMMANDS = {
     "probe": ("probe", "Ask a store whether it can carry a lock, and of which design."),
     "evaluate": ("evaluate", "Probe a store, contend on it, strike its wire with faults: one page for an architect."),
     "check": ("check", "Judge any recorded history."),
+    "audit": ("audit", "Judge the audit files of Hudi's lock: did two writers hold it at once?"),
     "watch": ("watch", "Follow a run while it goes on: how far it is, what broke, and its verdict at the end."),
     "report": ("report", "Write the report of a run: one page with verdict, failures and figures."),
     "runs": ("runs", "List, show, open, export and prune the runs of this folder."),

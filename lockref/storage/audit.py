@@ -248,6 +248,11 @@ def _stamp_ms(value: object) -> int:
     return whole_number(value, least=-_STAMP_MAX, most=_STAMP_MAX)
 
 
+def windows_of(files: Mapping[str, bytes]) -> list[Window]:
+    """The windows of audit files by name, in the order in which they began; what is no audit file is left out."""
+    return _parse_all(files)[0]
+
+
 def _parse_all(files: Mapping[str, bytes]) -> tuple[list[Window], list[str]]:
     windows: list[Window] = []
     unreadable: list[str] = []

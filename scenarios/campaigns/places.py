@@ -170,16 +170,16 @@ def _bucket() -> fs.FileSystem:
     )
 
 
-def place_of(text: str) -> Place:
-    """The place that a user names: a folder, or `s3a://bucket/prefix`. Raises ConfigError."""
+def place_of(text: str, what: str = "--out") -> Place:
+    """The place that a user names: a folder, or `s3a://bucket/prefix`. what: it is for. Raises ConfigError."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         return FolderPlace(Path(text).resolve())
     if scheme not in OBJECT_SCHEMES:
         known = " or ".join(f"{name}://bucket/prefix" for name in OBJECT_SCHEMES)
-        raise ConfigError(f"--out {quote(text)}: expected a folder, or {known}")
+        raise ConfigError(f"{what} {quote(text)}: expected a folder, or {known}")
     prefix = rest.strip("/")
     bucket, _, key = prefix.partition("/")
     if not bucket or not key:
-        raise ConfigError(f"--out {quote(text)}: expected {scheme}://bucket/prefix")
+        raise ConfigError(f"{what} {quote(text)}: expected {scheme}://bucket/prefix")
     return ObjectPlace(prefix)

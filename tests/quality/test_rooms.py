@@ -211,7 +211,7 @@ def test_a_circle_of_folders_is_found_where_no_two_files_make_one() -> None:
 @pytest.mark.parametrize(
     ("folder", "most"),
     [
-        ("lockref/cli", 28),
+        ("lockref/cli", 30),
         ("lockref/cli/jobs", 16),
         ("lockref/cli/jobs/gate", 9),
         ("lockref/helix", 12),

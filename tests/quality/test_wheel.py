@@ -238,6 +238,7 @@ COMMAND_LINES = (
     ("evaluate memory: --contenders 1 --no-faults", {0, 1, 3}),
     ("wire --backend ministack --clients 1 -- true", {3, 5}),
     ("check .lockref/runs/latest", {0, 1, 2, 3}),
+    ("audit .", {3}),
     ("watch latest --every 100ms", {0, 1, 2, 3}),
     ("report latest", {0, 2, 5}),
     ("runs list", {0}),

@@ -198,7 +198,7 @@ COMMANDS: dict[str, Callable[[Path], list[list[str]]]] = {
 """By name, the command lines, whose files are made in a folder."""
 
 ARGUMENTS = (
-    ["check"], ["watch"], ["report"], ["compare"], ["compare", WORD], ["replay"], ["explain"], ["sim"],
+    ["check"], ["audit"], ["watch"], ["report"], ["compare"], ["compare", WORD], ["replay"], ["explain"], ["sim"],
     ["sim", "e30", "--provider"],
     ["sim", "e30", "--seeds"], ["sim", "e30", f"--{WORD}"], ["gate", "-k"], ["gate", "--require"],
     ["campaign"], ["campaign", "e30", "--provider"], ["campaign", "e30", "--master"],
