@@ -74,7 +74,9 @@ def _start(jpype: Any, jars: Sequence[Jar]) -> None:
     jpype.startJVM(
         "-Dslf4j.internal.verbosity=ERROR",
         "-Xmx256m",
+        # Few lines of Java run between two calls of Python: compiling them well takes longer than it saves.
         "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
         jvmpath=str(libraries[-1]),
         classpath=[str(path) for path in class_path],
         convertStrings=False,

@@ -30,13 +30,13 @@ def compared(*words: str, timeout_s: int = 240) -> list[dict[str, Any]]:
 
 
 def test_the_original_does_what_the_baseline_does() -> None:
-    """A pause, a failed and a throttled release, two threads, drawn faults: the same events at the same instants."""
-    chosen = ["e08", "e15", "e16", "u06", "swarm"]
-    rows = compared("--seeds", "1..2", *(word for name in chosen for word in ("--scenario", name)))
+    """A paused holder, a throttled release: the same events at the same instants."""
+    chosen = ["e08", "e16"]
+    rows = compared("--seeds", "1", *(word for name in chosen for word in ("--scenario", name)))
     assert {row["scenario"]: row["different"] for row in rows} == {row["scenario"]: [] for row in rows}
     assert len(rows) == len(chosen)
     assert all(row["broken"][ORIGINAL] == row["broken"][BASELINE] for row in rows)
-    assert rows[0]["broken"][ORIGINAL]["S3"] == 2, "a paused holder wakes up and believes (U1)"
+    assert rows[0]["broken"][ORIGINAL]["S3"] == 1, "a paused holder wakes up and believes (U1)"
 
 
 @pytest.mark.long
