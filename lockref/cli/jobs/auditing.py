@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".jsonl"
 _BELOW: Final = ("", FOLDER_NAME, f"{LOCKS_FOLDER}/{FOLDER_NAME}")
-"""Where the files are, seen from what a user may name: their folder, the one of the lock, the table."""
+"""The place of the files, seen from what a user may name: their folder, the one of the lock, the table."""
 
 
 def audit(console: Console, text: str, *, drift_ns: int, margin_ns: int, allowed: Collection[int]) -> int:
@@ -69,7 +69,7 @@ def audit(console: Console, text: str, *, drift_ns: int, margin_ns: int, allowed
 
 
 def _files(place: Place) -> tuple[str, dict[str, bytes]]:
-    """Where below the place the audit files are, and each by its name; nothing where there are none."""
+    """The audit files by name, and the folder below the place that holds them; nothing where there are none."""
     for below in _BELOW:
         folder = place.below(below) if below else place
         names = [name for name in folder.names("") if Path(name).suffix == SUFFIX]
