@@ -133,6 +133,7 @@ class Lane:
     """One listening address. Lives on the event loop in which `open` was awaited.
 
     tls: with the lane's own certificate, for clients that insist on TLS; None for plain HTTP.
+    carried: bytes of requests that were sent to the server, and of answers that were sent to clients.
     """
 
     def __init__(
@@ -146,6 +147,7 @@ class Lane:
         self.upstream = upstream
         self.choose = choose
         self.observer = observer
+        self.carried = dict.fromkeys(Direction, 0)
         self.port = 0
         self._tls = tls
         self._numbers = itertools.count(1)
@@ -212,6 +214,7 @@ class Lane:
         try:
             if self.observer is not None:
                 self.observer.forwarded(number, Direction.REQUEST, head.raw + body, time.monotonic_ns())
+            self.carried[Direction.REQUEST] += len(head.raw) + len(body)
             writer.write(head.raw + body)
             await writer.drain()
             answer = await read_answer(reader, head.method)
@@ -327,6 +330,7 @@ class _Connection:
         """Hand these bytes on, and tell the observer afterwards, so that the bytes do not wait for it."""
         at_ns = time.monotonic_ns()
         writer.write(data)
+        self.lane.carried[direction] += len(data)
         if self.lane.observer is not None:
             self.lane.observer.forwarded(self.number, direction, data, at_ns)
 

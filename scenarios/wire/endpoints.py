@@ -111,6 +111,11 @@ class Endpoints:
         """The address to which this client connects instead of to the server."""
         return self._lanes[client].endpoint
 
+    @property
+    def carried(self) -> dict[str, int]:
+        """By client, the bytes that its endpoint has carried, both ways."""
+        return {name: sum(lane.carried.values()) for name, lane in self._lanes.items()}
+
     def handles(self, handles: Mapping[str, Handle]) -> None:
         """Set the processes of the clients, for faults that strike processes."""
         for name, handle in handles.items():

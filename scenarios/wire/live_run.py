@@ -274,6 +274,11 @@ class LiveRun:
         counts = self._endpoints.work.counts()
         return {fault.id: counts[fault.id][1] if fault.id in counts else 1 for fault in self._plan.faults}
 
+    @property
+    def carried(self) -> dict[str, int]:
+        """By client, the bytes that its endpoint has carried, both ways."""
+        return self._endpoints.carried
+
     def doubts(self) -> list[str]:
         """Why the record proves less than it seems."""
         found = []

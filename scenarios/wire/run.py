@@ -35,12 +35,16 @@ _REACH_NS: Final = 5 * NS_PER_S
 
 @dataclass(slots=True, kw_only=True)
 class WireOutcome(JudgedResult):
-    """A program on the wire, judged. has_plan: a scenario disturbed it. fired: by fault id, how often it struck."""
+    """A program on the wire, judged. has_plan: a scenario disturbed it. fired: by fault id, how often it struck.
+
+    carried: by client, the bytes of its requests and answers.
+    """
 
     events: pa.Table
     runs: pa.Table
     has_plan: bool
     fired: Mapping[str, int]
+    carried: Mapping[str, int]
 
     @property
     def title(self) -> str:
@@ -97,6 +101,7 @@ def run_wire(backend: str, settings: WireSettings, *, folder: Path, progress: St
         server=server,
         version=version,
         fired=run.fired,
+        carried=run.carried,
         notes=[*notices, *run.notices()],
         is_interrupted=run.is_interrupted,
     )

@@ -18,6 +18,7 @@ from scenarios.backends.node import resolve
 from scenarios.backends.pins import BACKENDS, Named, NodeNative, Packages
 from scenarios.wire.plan import FAKETIME, FAKETIME_PACKAGES
 from tests.evidence.delta.originals import ORIGINALS
+from tests.evidence.tables.environment import PYSPARK
 from tests.evidence.wire.programs import ON_THE_WIRE
 
 _TIMEOUT_S = 300
@@ -56,7 +57,7 @@ def main() -> int:
                 lock_file(backend, native).write_text(resolve(backend.name, native.requirements), encoding="utf-8")
                 continue
             relock(backend, native, uv=uv)
-    for original in (*ORIGINALS.values(), *ON_THE_WIRE):
+    for original in (*ORIGINALS.values(), *ON_THE_WIRE, PYSPARK):
         relock(original, original.packages, uv=uv)
     relock(FAKETIME, FAKETIME_PACKAGES, uv=uv)
     return 0

@@ -101,13 +101,19 @@ EXPECTING = b"PUT /b/k HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n
 
 @contextlib.contextmanager
 def lane_before(
-    server: Server, choose: Callable[[Head], Conduct | None] = let_pass, *, observer: Watcher | None = None
+    server: Server,
+    choose: Callable[[Head], Conduct | None] = let_pass,
+    *,
+    observer: Watcher | None = None,
+    lanes: list[Lane] | None = None,
 ) -> Iterator[socket.socket]:
-    """A client's connection through a lane."""
+    """A client's connection through a lane, which is added to `lanes`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     lane = Lane(Upstream(host="127.0.0.1", port=server.port), choose, observer=observer)
+    if lanes is not None:
+        lanes.append(lane)
     try:
         asyncio.run_coroutine_threadsafe(lane.open(), loop).result(10)
         with socket.create_connection(("127.0.0.1", lane.port), 10) as client:
@@ -173,6 +179,16 @@ def test_a_request_in_hand_is_sent_as_it_came(request_bytes: bytes) -> None:
         with pytest.raises(TimeoutError):
             client.recv(1)
     assert server.received == [request_bytes] * 2
+
+
+@pytest.mark.parametrize(("choose", "times"), [(let_pass, 1), (lambda _head: twice, 2)], ids=["passed", "in hand"])
+def test_a_lane_counts_the_bytes_that_it_carries(choose: Callable[[Head], Conduct | None], times: int) -> None:
+    """Requests count as often as the server has them, answers as often as the client has them."""
+    lanes: list[Lane] = []
+    with lane_before(Server(), choose, lanes=lanes) as client:
+        client.sendall(PUT)
+        assert read(client, len(ANSWER)) == ANSWER
+    assert lanes[0].carried == {Direction.REQUEST: times * len(PUT), Direction.REPLY: len(ANSWER)}
 
 
 def test_a_lost_reply_is_silence_and_the_write_has_landed() -> None:

@@ -1,0 +1,394 @@
+"""RFC-91's test plan on a real table (`python -m tests.evidence.tables`): what validation finds, and bad inputs.
+
+Tables, logs and timelines are planted here, without Spark; the run itself is a long test.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockref.clouds.aws import aws_client
+from lockref.clouds.uri import parse_store_uri
+from lockref.errors import BackendUnavailable, ConfigError, HistoryUnreadable
+from lockref.java import JavaHome
+from lockref.originals.hudi_classes import BUNDLE
+from lockref.runtime import NS_PER_S
+from scenarios.backends import start_backend
+from tests.evidence.tables import environment
+from tests.evidence.tables.__main__ import judged, main, parse
+from tests.evidence.tables.attempts import Attempt, paired, read_attempts
+from tests.evidence.tables.environment import TableEnvironment, table_environment
+from tests.evidence.tables.measuring import common_ns, merged, wait_spans
+from tests.evidence.tables.run import TableSettings, run_tables
+from tests.evidence.tables.timeline import BATCH, PROPERTIES, Timeline, batches_in, read_timeline, require_key
+from tests.evidence.tables.validation import Finding, validate
+
+NOTHING_BUILT = TableEnvironment(
+    python=Path("python"), java=JavaHome(path=Path("java"), version="17", source="JAVA_HOME"), jars=()
+)
+"""An environment with which nothing can start."""
+OWN = "no acknowledged batch lost or undone"
+
+LAYOUT_2 = b"#a comment\nhoodie.timeline.layout.version=2\nhoodie.table.version=9\nhoodie.table.recordkey.fields=id\n"
+
+
+def attempt(batch: str, rows: dict[str, dict[str, Any]], outcome: str = "acknowledged", *, at_ns: int = 0) -> Attempt:
+    """An attempt of n1 that writes these rows."""
+    full = {key: row | {"batch": batch} for key, row in rows.items()}
+    return Attempt(
+        client="n1", role="sql", batch=batch, op="update", rows=full, began_ns=at_ns, ended_ns=at_ns + 1,
+        outcome=outcome,
+    )  # fmt: skip
+
+
+ATTEMPTS = [
+    attempt("a", {"n1-0": {"n": 0, "ts": 1}, "n1-1": {"n": 0, "ts": 1}, "shared-0": {"n": 0, "ts": 1}}),
+    attempt("b", {"n1-0": {"n": 7, "ts": 2}}, at_ns=10),
+    attempt("c", {"n1-1": {"n": 8, "ts": 3}}, "refused", at_ns=20),
+    attempt("d", {"shared-0": {"count": 1}}, at_ns=30),
+    attempt("e", {"shared-0": {"count": 1}}, "unknown", at_ns=40),
+    attempt("f", {"n1-2": {"n": 0, "ts": 4}}, at_ns=50),
+    attempt("g", {"n1-2": {"delete": True}}, at_ns=60),
+]
+
+
+def instant(number: int) -> str:
+    """A time as Hudi writes it."""
+    return f"202611270100{number:02}000"
+
+
+def avro(batch: str) -> bytes:
+    """The part of a commit's metadata that names the batch: a string behind its length, as Avro has it."""
+    return b"\x02\x28" + BATCH + bytes([2 * len(batch)]) + batch.encode() + b"\x00"
+
+
+def commit(number: int, batch: str) -> list[tuple[str, bytes]]:
+    """The three files of a completed delta commit."""
+    begun = f"timeline/{instant(number)}.deltacommit"
+    return [
+        (f"{begun}.requested", b""),
+        (f"{begun}.inflight", b""),
+        (f"timeline/{instant(number)}_{instant(number + 1)}.deltacommit", avro(batch)),
+    ]
+
+
+def objects() -> dict[str, bytes]:
+    """The timeline of `ATTEMPTS`: what was acknowledged is completed, and the refused one stays requested."""
+    files = [(PROPERTIES, LAYOUT_2), (f"timeline/{instant(50)}.deltacommit.requested", b"")]
+    for place, batch in enumerate("abdfg"):
+        files += commit(10 + 2 * place, batch)
+    return dict(files)
+
+
+def row(key: str, n: int, ts: int, batch: str, number: int) -> dict[str, Any]:
+    """A row, as the reader tells it."""
+    return {"id": key, "writer": "n1", "n": n, "ts": ts, "batch": batch, "instant": instant(number)}
+
+
+def rows() -> dict[str, dict[str, Any]]:
+    """The table of `ATTEMPTS`."""
+    told = [row("n1-0", 7, 2, "b", 12), row("n1-1", 0, 1, "a", 10), row("shared-0", 1, 9, "d", 14)]
+    return {each["id"]: each for each in told}
+
+
+def broken(found: list[Finding]) -> dict[str, str]:
+    """By check, what broke."""
+    return {finding.check: "; ".join(finding.broken) for finding in found if not finding.holds}
+
+
+def judge(table: list[dict[str, Any]], files: dict[str, bytes], *services: str) -> dict[str, str]:
+    """What breaks in this table and timeline."""
+    return broken(validate(ATTEMPTS, table, read_timeline(files.items()).instants, services=services))
+
+
+def test_a_right_table_breaks_nothing() -> None:
+    """A table that is what its writers were told holds, whichever end an unknown batch had."""
+    assert judge([*rows().values()], objects()) == {}
+    assert judge([*(rows() | {"shared-0": row("shared-0", 2, 9, "e", 14)}).values()], objects()) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "told"),
+    [
+        ({"n1-0": row("n1-0", 0, 1, "a", 10)}, OWN, "n1-0 is n=0 of a, expected n=7"),
+        ({"n1-0": None}, OWN, "n1-0 is absent"),
+        ({"n1-2": row("n1-2", 0, 4, "f", 16)}, OWN, "n1-2 is n=0 of f, expected abs"),
+        ({"n1-9": row("n1-9", 0, 4, "f", 16)}, OWN, "nobody wrote it"),
+        ({"shared-0": row("shared-0", 0, 9, "d", 14)}, "each acknowledged increment counted once", "1 lost"),
+        ({"shared-0": row("shared-0", 3, 9, "d", 14)}, "each acknowledged increment counted once", "1 too many"),
+        ({"shared-0": None}, "each acknowledged increment counted once", "shared-0 is absent"),
+        ({"n1-0": row("n1-0", 7, 1, "b", 12)}, "the ordering field decides", "n1-0 has ts 1, expected 2"),
+        ({"n1-1": row("n1-1", 8, 3, "c", 10)}, "nothing of a refused batch", "n1-1 is of c, which was refused"),
+        ({"n1-0": row("n1-0", 7, 2, "b", 50)}, "a timeline without holes", f"{instant(50)}, which is not completed"),
+    ],
+)  # fmt: skip
+def test_a_planted_row_is_found(change: dict[str, dict[str, Any] | None], check: str, told: str) -> None:
+    """A lost, undone, doubled, foreign, older or refused row breaks the check that asks for it."""
+    table = [each for each in (rows() | change).values() if each is not None]
+    assert told in judge(table, objects())[check]
+
+
+def test_a_key_with_two_rows_is_found() -> None:
+    """Each key has one row."""
+    table = [*rows().values(), row("n1-0", 7, 2, "b", 12)]
+    assert judge(table, objects()) == {"one row for each key": "n1-0 has 2 rows"}
+
+
+def test_a_row_without_its_key_is_found() -> None:
+    """A row whose columns are lost, key included, breaks the check of keys, and the others are still asked."""
+    table = [*rows().values(), row("n1-0", 3, 9, "d", 14) | {"id": None, "writer": None}]
+    assert judge(table, objects()) == {"one row for each key": "a row of d has no key"}
+
+
+@pytest.mark.parametrize(
+    ("without", "more", "check", "told"),
+    [
+        ((12, "_", ".deltacommit"), {}, "each acknowledged batch in one completed instant", "b was acknowledged"),
+        ((12, "", ".deltacommit.requested"), {}, "a timeline without holes", "never requested"),
+        ((), dict(commit(40, "b")), "each acknowledged batch in one completed instant", "b stands in 2 instants"),
+        ((), dict(commit(40, "c")), "nothing of a refused batch", "c was refused"),
+        (
+            (),
+            {f"timeline/{instant(12)}_{instant(14)}.deltacommit": b""},
+            "a timeline without holes",
+            f"{instant(12)} is completed 2 times",
+        ),
+        (
+            (),
+            {f"timeline/{instant(51 + i)}.deltacommit.inflight": b"" for i in range(2)},
+            "a timeline without holes",
+            "3 instants are unfinished",
+        ),
+        (
+            (),
+            {f"timeline/{instant(9)}.commit.requested": b"", f"timeline/{instant(9)}_{instant(8)}.commit": b""},
+            "a timeline without holes",
+            "before it began",
+        ),
+        (
+            (),
+            {f"timeline/{instant(9)}.commit.requested": b"", f"timeline/{instant(9)}_{instant(13)}.commit": b""},
+            "a timeline without holes",
+            "2 instants end at",
+        ),
+    ],
+)  # fmt: skip
+def test_a_hole_in_the_timeline_is_found(
+    without: tuple[int, str, str] | tuple[()], more: dict[str, bytes], check: str, told: str
+) -> None:
+    """A missing, doubled or refused instant breaks the check that asks for it."""
+    files = objects()
+    if without:
+        number, mark, end = without
+        begin = f"timeline/{instant(number)}{mark}"
+        gone = [key for key in files if key.startswith(begin) and key.endswith(end)]
+        assert len(gone) == 1, "one file is taken away"
+        del files[gone[0]]
+    assert told in judge([*rows().values()], files | more)[check]
+
+
+def test_services_must_happen() -> None:
+    """A run whose compaction or clustering never completed does not pass."""
+    compacted = {
+        f"timeline/{instant(30)}.compaction.requested": b"",
+        f"timeline/{instant(30)}_{instant(31)}.commit": b"",
+    }
+    found = judge([*rows().values()], objects() | compacted, "compaction", "clustering")
+    assert found == {"clustering happened": "no clustering was completed"}
+
+
+def test_a_batch_is_read_from_a_commit_s_metadata() -> None:
+    """The length before a string is a zigzag number, of two bytes from 64 on."""
+    name = "n3-stream-" + "7" * 60
+    long = BATCH + bytes([(2 * len(name)) & 0x7F | 0x80, (2 * len(name)) >> 7]) + name.encode()
+    assert batches_in(b"Obj\x01" + avro("a-1") + long) == ["a-1", name]
+    assert batches_in(BATCH + b"\x50cut off") == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        (LAYOUT_2.replace(b"layout.version=2", b"layout.version=1"), "the timeline has layout 1 (table version 9)"),
+        (b"hoodie.table.name=t\n", "the timeline has layout unknown"),
+        (LAYOUT_2.replace(b"=id", b"=uuid"), "the table's record key is 'uuid'"),
+        (LAYOUT_2.replace(b"hoodie.table.recordkey.fields=id\n", b""), "the table's record key is 'not set'"),
+        (b"", "there is no Hudi table"),
+    ],
+)  # fmt: skip
+def test_a_table_that_is_not_ours_is_refused(properties: bytes, told: str) -> None:
+    """An old timeline, another record key or no table at all: one clear line, exit code 2."""
+
+    def read() -> Timeline:
+        timeline = read_timeline([(PROPERTIES, properties)])
+        require_key(timeline, "id")
+        return timeline
+
+    with pytest.raises(ConfigError) as raised:
+        read()
+    assert told in str(raised.value)
+
+
+def test_the_log_of_a_killed_writer_is_read(tmp_path: Path) -> None:
+    """An attempt without an end, and a last line that was cut, are an unknown outcome."""
+    begun = {"client": "n1", "role": "sql", "at_ns": 5, "event": "begun", "batch": "a", "op": "insert", "rows": {}}
+    (tmp_path / "n1-sql.jsonl").write_text(f'{json.dumps(begun)}\n{{"event": "en', encoding="utf-8")
+    [found] = read_attempts(tmp_path)
+    assert (found.batch, found.outcome, found.took_ns) == ("a", "unknown", None)
+
+
+def test_a_damaged_log_is_told_with_its_line(tmp_path: Path) -> None:
+    """A line that is no JSON is named by file and line."""
+    path = tmp_path / "n1-sql.jsonl"
+    path.write_text('{"event": "session"}\nno json\n', encoding="utf-8")
+    with pytest.raises(HistoryUnreadable, match=rf"{path}:2: "):
+        read_attempts(tmp_path)
+
+
+def test_attempts_are_paired_by_their_batch() -> None:
+    """The end of an attempt tells its outcome."""
+    about = {"client": "n1", "role": "sql", "batch": "a", "op": "insert", "rows": {"k": {"n": 0}}}
+    ended = about | {"event": "ended", "at_ns": 9, "outcome": "refused", "error": "why"}
+    [found] = paired([about | {"event": "begun", "at_ns": 5}, {"event": "session"}, ended])
+    assert (found.outcome, found.took_ns, found.error) == ("refused", 4, "why")
+
+
+def test_a_wait_begins_with_the_first_request_after_the_last_hold() -> None:
+    """Requests that belong to a hold are no wait for the next one."""
+    assert wait_spans([1, 3, 12, 25, 31], [(4, 10), (13, 20), (30, 40)]) == [(1, 4), (12, 13), (25, 30)]
+    assert common_ns(merged([(0, 4), (3, 6), (8, 9)]), [(5, 20)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--jvm", "sql", "--jvm", "streams"], "the role 'streams' is not known; expected sql, stream, services"),
+        (["--jvm", "services"], "no JVM writes"),
+        (["--batches", "0"], "batches is 0; expected 1 or more"),
+        (["--validity", "5"], "validity_s is 5; expected 10 or more"),
+        (["--minutes", "0.2"], "--minutes 0.2 is too short"),
+        (["--hudi", "compact=1"], "--hudi 'compact=1' is not of the form hoodie.KEY=VALUE"),
+        (["--table", "/"], "--table names no place in the bucket"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A role or a size that proves nothing ends with one line and exit code 2, before anything starts."""
+    assert main(arguments) == ConfigError.exit_code
+    assert told in capsys.readouterr().err
+
+
+def test_a_folder_that_exists_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--out names a new folder."""
+    assert main(["--out", str(tmp_path)]) == ConfigError.exit_code
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_struck_writer_s_plan_is_a_scenario() -> None:
+    """The stop outlasts the validity, and the plan names the commit that is struck."""
+    for strike, kind in (("stop", "pause"), ("stop-early", "pause"), ("kill", "crash")):
+        settings, _ = parse(["--strike", strike, "--at-commit", "3"])
+        plan = settings.plan()
+        assert plan is not None
+        assert settings.pause_s > settings.validity_s
+        assert [fault.kind for fault in plan.faults] == [kind]
+
+
+def test_another_spark_in_the_environment_is_refused(tmp_path: Path) -> None:
+    """Hudi's bundle is for one line of Spark: a Spark of another one is named, exit code 5."""
+    python = tmp_path / "bin" / "python"
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    (packages / "pyspark").mkdir(parents=True)
+    (packages / "pyspark-4.1.4.dist-info").mkdir()
+    with pytest.raises(BackendUnavailable, match=rf"has pyspark-4.1.4, and {BUNDLE.file_name} needs pyspark 3.5.9"):
+        environment.require_version(python)
+
+
+def test_a_java_without_a_compiler_is_refused(tmp_path: Path) -> None:
+    """Without javac the class that Hudi loads for s3 cannot be made: exit code 5, with the reason."""
+    java = JavaHome(path=tmp_path, version="17.0.1", source="JAVA_HOME")
+    with pytest.raises(BackendUnavailable, match="has no javac; install a full JDK"):
+        environment.compiled_client(java, [])
+
+
+def test_missing_jars_end_with_their_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without Java nothing is fetched or started: one line, exit code 5."""
+    monkeypatch.setenv("LOCKREF_JAVA", "none")
+    assert main([]) == BackendUnavailable.exit_code
+    assert "Spark needs Java" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.realbackend
+@pytest.mark.java
+@pytest.mark.timeout(1800)
+def test_two_jvms_write_one_table_under_the_lock(tmp_path: Path) -> None:
+    """RFC-91's test plan, small: two JVMs, no batch lost or doubled, and no clause of the lock broken."""
+    try:
+        there = table_environment()
+    except BackendUnavailable as error:
+        pytest.skip(str(error))
+    settings = TableSettings(jvms=(("sql",), ("sql",)), batches=3, rows=4, minutes=10)
+    judgement = judged(run_tables(settings, there, tmp_path / "run"))
+    assert judgement.code == 0, (judgement.sentence, [finding.sentence for finding in judgement.findings])
+
+
+@pytest.mark.realbackend
+def test_a_place_that_is_taken_is_left_alone(tmp_path: Path) -> None:
+    """A table at the place ends the run before it writes anything: an old timeline, another key, or just a table."""
+    with start_backend("ministack") as running:
+        address = parse_store_uri(running.uri)
+        s3 = aws_client(
+            "s3", endpoint=address.endpoint, region="us-east-1", request_timeout_ns=10 * NS_PER_S, pool_size=1
+        )
+        for name, properties, told in (
+            ("old", LAYOUT_2.replace(b"layout.version=2", b"layout.version=1"), "the timeline has layout 1"),
+            ("other", LAYOUT_2.replace(b"=id", b"=uuid"), "the table's record key is 'uuid'"),
+            ("there", LAYOUT_2, "there is a table at"),
+        ):
+            s3.put_object(Bucket=address.container, Key=f"{name}/.hoodie/{PROPERTIES}", Body=properties)
+            with pytest.raises(ConfigError, match=told):
+                run_tables(TableSettings(store=running.uri, table=name), NOTHING_BUILT, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_where_no_s3_answers_is_told(tmp_path: Path) -> None:
+    """A port on which something else listens, or nothing: one line with the address, exit code 5."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    store = f"s3://lockref?endpoint=http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with pytest.raises(BackendUnavailable, match="did not answer a first listing like S3"):
+            run_tables(TableSettings(store=store), NOTHING_BUILT, tmp_path / "run")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    with pytest.raises(BackendUnavailable, match="did not answer a first listing like S3"):
+        run_tables(TableSettings(store=store), NOTHING_BUILT, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_is_no_s3_server_here_is_refused(tmp_path: Path) -> None:
+    """The endpoints stand in front of one server of this machine."""
+    with pytest.raises(ConfigError, match="is no S3 server of this machine"):
+        run_tables(TableSettings(store="memory:"), NOTHING_BUILT, tmp_path / "run")
