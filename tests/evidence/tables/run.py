@@ -41,7 +41,7 @@ COMPLETING: Final = "service: resource, op: write"
 """The request that completes an instant, under the lock."""
 BEGINNING: Final = "op: acquire"
 """A commit takes the lock twice: for the time of its instant, and to complete it. The first time comes after an UPDATE
-has read which files the table has."""
+has read which files the table has. Where failed writes are rolled back in between, the count is another."""
 STRIKES: Final = ("stop", "stop-early", "kill")
 END_MARGIN_S: Final = 20
 READ_TIMEOUT_S: Final = 300
