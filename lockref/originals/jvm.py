@@ -73,6 +73,8 @@ def _start(jpype: Any, jars: Sequence[Jar]) -> None:
     class_path = [*(fetch(jar, java=search.home) for jar in jars), *(bundled(f"{name}.jar") for name in _BESIDE)]
     jpype.startJVM(
         "-Dslf4j.internal.verbosity=ERROR",
+        # Signals are the command's own: Java would end its machine at the first Ctrl-C, in the middle of a run.
+        "-Xrs",
         "-Xmx256m",
         # Few lines of Java run between two calls of Python: compiling them well takes longer than it saves.
         "-XX:+UseSerialGC",

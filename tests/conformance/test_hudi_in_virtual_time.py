@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,27 @@ def test_the_original_does_so_in_the_whole_catalogue() -> None:
     rows = compared("--seeds", "1..3", timeout_s=1100)
     assert [row for row in rows if row.get("different")] == []
     assert sum("different" in row for row in rows) > 90
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_the_commands_and_not_javas(number: signal.Signals, tmp_path: Path) -> None:
+    """Java's own handler ended its machine in the middle of a run, and the command with a defect."""
+    words = ["sim", "swarm", "--provider", ORIGINAL, "--seeds", "1..2000", "--jobs", "1", "--shrink-for", "0s"]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "lockref", *words],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert started.stderr is not None
+    told = ""
+    for line in started.stderr:
+        told += line
+        if "no Java" in line or "jpype1" in line:
+            started.wait()
+            pytest.skip(line)
+        if "50 of 2,000 seeds" in line:
+            break
+    started.send_signal(number)
+    told += started.stderr.read()
+    assert started.wait() == 130, told
+    assert "defect" not in told
