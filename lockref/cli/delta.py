@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from lockref.cli.options import AS_JSON, NEW_FOLDER, WRITER_NUMBERS, Group, Word, duration_option
+from lockref.cli.options import AS_JSON, NEW_FOLDER, WRITER_NUMBERS, Group, NumberList, Word, duration_option
 
 PROTOCOLS = Word(["lock", "shared-key", "rename-only", "optimistic"])
 
@@ -54,6 +54,36 @@ def command() -> None:
 @duration_option("--gap", "gap_ns", about="From the end of a commit until the lock is free; default none.")
 @duration_option("--get", "get_ns", about="One GET of loading the table, under the lock; default none.")
 @duration_option("--think", "think_ns", about="Work on a version before the lock; default none.")
+@duration_option(
+    "--every", "every_ns", about="From one version's arrival in the queue to the next; default all at once."
+)
+@click.option(
+    "--workers",
+    type=NumberList("workers", least=1, most=1_000, count_max=100),
+    help="Compare with a queue for each table, owned by one of so many workers at a time.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 1_000_000),
+    default=100,
+    show_default=True,
+    help="Most items of a worker's version.",
+)
+@duration_option(
+    "--linger", "linger_ns", about="So long an item waits for others, unless the batch is full; default none."
+)
+@duration_option(
+    "--visibility", "visibility_ns", default="30s", about="After it an item that is not deleted comes again."
+)
+@duration_option("--lease", "lease_ns", default="20s", about="Lease by which a worker owns a queue.")
+@click.option(
+    "--loss",
+    type=click.FloatRange(0, 0.99),
+    default=0.0,
+    show_default=True,
+    help="Share of commits in which a worker dies.",
+)
+@duration_option("--query-every", "query_every_ns", default="10s", about="Between two queries of a reader.")
 @click.option(
     "--from-version",
     type=click.IntRange(0, 1_000_000),
@@ -79,11 +109,16 @@ def plan_command(ctx: click.Context, /, as_json: bool, from_run: str | None, **a
     \b
     lockref delta plan --tables 3 --versions 100 --writers 1..20 --commit 1s --deadline 10s
     lockref delta plan --order queue.txt --writers 3         # queue.txt: 1n 2n 3n 1a 1c
+    lockref delta plan --every 200ms --linger 5s --workers 1..3
 
     With `closed-loop` and `random-winner` each writer always has a next version for its table. With `random-winner` the
     lock goes to any of the writers that wait. A FILE names tables and versions itself.
 
-    never: writers that ask and never get a version through. Such a number of writers is not recommended.
+    never: writers that ask and get no version through until the run ends. Such a number of writers is not recommended,
+    nor one with a writer that others overtake for more than ten rounds.
+
+    Tables of Apache Hudi and Apache Iceberg have the same answer: one commit of a table at a time. `lockref plan` and
+    `lockref delta plan` are one command.
     """
     from lockref.cli.jobs.planning import plan_writers
     from lockref.cli.jobs.shown.console import Console

@@ -10,6 +10,7 @@ from lockref.runtime import NS_PER_S
 from lockref.words import counted
 from scenarios.delta.orders import coalesced
 from scenarios.delta.queueing import Commit, Fleet, Outcome, Protocol, Unfinished, simulate
+from scenarios.delta.readers import cold_gets, refresh_gets
 
 LATE_MAX = 10
 """Late versions that a row names; all of them are counted."""
@@ -40,6 +41,8 @@ class Row:
     """Writers with at least one such version."""
     never_served: int
     """Writers that asked, and of which no version landed (`Outcome.never_served`)."""
+    starved: int
+    """Those, and writers that others overtook too often in one drought (`Outcome.starved`)."""
     drought_s: float
     """The longest time that one writer waited in vain, also until the end of the run (`Outcome.drought_ns`)."""
     failed: int
@@ -48,9 +51,28 @@ class Row:
     failed_polls: int
     gets: int
     checkpoints: int
+    latency_p50_s: float
+    """From a version's arrival in the queue to its commit."""
+    latency_p99_s: float
+    cold_gets: float
+    """GETs of a query that knows nothing of the table (`readers.cold_gets`): the mean until the last version."""
+    refresh_gets: float
+    """GETs of a query each `query_every_ns`, by a reader that knows the version before (`readers.refresh_gets`)."""
     late: list[str]
     """The first late versions, in words."""
     advice: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What is asked of every row of a plan.
+
+    deadline_ns: how long a version may take, from the queue to its commit. query_every_ns: of a reader that refreshes.
+    """
+
+    deadline_ns: int
+    is_closed_loop: bool
+    query_every_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,43 +81,43 @@ class Plan:
 
     rows: list[Row]
     best_writers: int | None
-    """None: each of these numbers leaves a writer that is never served."""
+    """None: each of these numbers starves a writer."""
     advice: list[str]
 
 
-def plan(fleet: Fleet, order: Sequence[str], writers: Iterable[int], *, deadline_ns: int, is_closed_loop: bool) -> Plan:
+def plan(fleet: Fleet, order: Sequence[str], writers: Iterable[int], asked: Asked) -> Plan:
     """Simulate the fleet at every number of writers.
 
-    deadline_ns: how long a version may take, from the queue to its commit.
-
-    The best number serves every writer and misses the fewest versions; of those that miss equally many it ends first;
+    The best number starves no writer and misses the fewest versions; of those that miss equally many it ends first;
     of those that end together it has the fewest writers.
     """
-    rows = [
-        _row(replace(fleet, writers=number), order, deadline_ns=deadline_ns, is_closed_loop=is_closed_loop)
-        for number in writers
-    ]
+    rows = [_row(replace(fleet, writers=number), order, asked) for number in writers]
     best = min(
-        (row for row in rows if not row.never_served),
+        (row for row in rows if not row.starved),
         key=lambda row: (row.missed_deadline + row.failed, row.makespan_s, row.writers),
         default=None,
     )
     rows = [replace(row, advice=_row_advice(row, best)) for row in rows]
     if best is None:
-        least = min(rows, key=lambda row: (row.never_served, row.writers))
-        return Plan(rows, None, [f"No number of writers among these serves every writer. {_starved(least)}"])
-    advice = list(_advice(replace(fleet, writers=best.writers), order, rows, best, deadline_ns, is_closed_loop))
+        least = min(rows, key=lambda row: (row.starved, row.writers))
+        said = [f"No number of writers among these serves every writer. {_starved(least)}", *_horizon(rows, order)]
+        return Plan(rows, None, said)
+    advice = list(_advice(replace(fleet, writers=best.writers), order, rows, best, asked))
     return Plan(rows, best.writers, advice)
 
 
-def _row(fleet: Fleet, order: Sequence[str], *, deadline_ns: int, is_closed_loop: bool) -> Row:
-    outcome = simulate(fleet, order, is_closed_loop=is_closed_loop)
+def _row(fleet: Fleet, order: Sequence[str], asked: Asked) -> Row:
+    outcome = simulate(fleet, order, is_closed_loop=asked.is_closed_loop)
     waits = sorted(commit.waited_ns for commit in outcome.commits)
     late = [
-        *((commit.writer, _told(commit)) for commit in outcome.commits if commit.age_ns > deadline_ns),
-        *((work.writer, _told_waiting(work)) for work in outcome.unfinished if work.age_ns > deadline_ns),
+        *((commit.writer, _told(commit)) for commit in outcome.commits if commit.age_ns > asked.deadline_ns),
+        *((work.writer, _told_waiting(work)) for work in outcome.unfinished if work.age_ns > asked.deadline_ns),
     ]
     makespan_ns = outcome.makespan_ns
+    latencies = sorted(commit.latency_ns for commit in outcome.commits)
+    landings: dict[str, list[int]] = {table: [] for table in dict.fromkeys(order)}
+    for commit in outcome.commits:
+        landings[commit.table].append(commit.ended_ns)
     return Row(
         writers=fleet.writers,
         versions=len(outcome.commits),
@@ -109,12 +131,19 @@ def _row(fleet: Fleet, order: Sequence[str], *, deadline_ns: int, is_closed_loop
         missed_deadline=len(late),
         writers_late=len({writer for writer, _ in late}),
         never_served=outcome.never_served,
+        starved=outcome.starved,
         drought_s=outcome.drought_ns / NS_PER_S,
         failed=outcome.failed,
         attempts=outcome.attempts,
         failed_polls=outcome.failed_polls,
         gets=outcome.gets,
         checkpoints=outcome.checkpoints,
+        latency_p50_s=nearest_rank(latencies, 50) / NS_PER_S,
+        latency_p99_s=nearest_rank(latencies, 99) / NS_PER_S,
+        cold_gets=cold_gets(landings, first_version=fleet.first_version, until_ns=makespan_ns),
+        refresh_gets=refresh_gets(
+            landings, first_version=fleet.first_version, until_ns=makespan_ns, every_ns=asked.query_every_ns
+        ),
         late=[told for _, told in late[:LATE_MAX]],
         advice="",
     )
@@ -144,14 +173,26 @@ def _told_waiting(work: Unfinished) -> str:
 
 
 def _starved(row: Row) -> str:
-    never = f"{row.never_served:,} {'is' if row.never_served == 1 else 'are'} never served"
-    return f"With {counted(row.writers, 'writer')}, {never}; the longest drought is {row.drought_s:.2f} s."
+    what = "never served" if row.never_served == row.starved else "starved"
+    told = f"{row.starved:,} {'is' if row.starved == 1 else 'are'} {what}"
+    return f"With {counted(row.writers, 'writer')}, {told}; the longest drought is {row.drought_s:.2f} s."
+
+
+def _horizon(rows: list[Row], order: Sequence[str]) -> Iterable[str]:
+    """What "never served" means where the run was too short to serve everybody."""
+    short = [row for row in rows if row.never_served and row.writers > len(order)]
+    if short:
+        yield (
+            f"The run ends after {counted(len(order), 'version')}, so it cannot serve {short[0].writers:,} writers: "
+            "take more --versions to see who starves."
+        )
 
 
 def _row_advice(row: Row, best: Row | None) -> str:
-    if row.never_served:
-        return f"{_does(row.never_served, 'writer', 'is', 'are')} never served."
-    assert best is not None, "this row serves every writer, so there is a best one"
+    if row.starved:
+        what = "never served" if row.never_served == row.starved else "starved: others overtake"
+        return f"{_does(row.starved, 'writer', 'is', 'are')} {what}."
+    assert best is not None, "this row starves no writer, so there is a best one"
     if row.writers == best.writers:
         return "The best of these."
     if row.failed:
@@ -166,9 +207,7 @@ def _row_advice(row: Row, best: Row | None) -> str:
     return f"No faster than {best_writers}, and {row.wasted_share:.0%} of the writers' time is waiting."
 
 
-def _advice(
-    fleet: Fleet, order: Sequence[str], rows: list[Row], best: Row, deadline_ns: int, is_closed_loop: bool
-) -> Iterable[str]:
+def _advice(fleet: Fleet, order: Sequence[str], rows: list[Row], best: Row, asked: Asked) -> Iterable[str]:
     """Sentences about the whole plan. What another choice would bring is simulated, with the best number of writers."""
     yield (
         f"Use {counted(best.writers, 'writer')}: {counted(best.versions, 'version')} in "
@@ -178,22 +217,23 @@ def _advice(
     missing = [row for row in rows if row.missed_deadline]
     if best.missed_deadline:
         yield (
-            f"No number of writers among these keeps the deadline of {deadline_ns / NS_PER_S:g} s: "
+            f"No number of writers among these keeps the deadline of {asked.deadline_ns / NS_PER_S:g} s: "
             f"with {best.writers}, {_does(best.missed_deadline, 'version', 'misses', 'miss')} it."
         )
     elif missing:
         first = min(missing, key=lambda row: row.writers)
         late = _does(first.missed_deadline, "version", "misses", "miss")
         yield f"With {counted(first.writers, 'writer')}, {late} the deadline: {first.late[0]}."
-    starving = [row for row in rows if row.never_served]
+    starving = [row for row in rows if row.starved]
     if starving:
         yield _starved(min(starving, key=lambda row: row.writers))
-    if is_closed_loop:
+    yield from _horizon(rows, order)
+    if asked.is_closed_loop:
         return
     tables = Counter(order)
     if fleet.protocol is Protocol.SHARED_KEY and len(tables) > 1:
         apart = replace(fleet, protocol=Protocol.LOCK, writers=len(tables))
-        alone = _row(apart, order, deadline_ns=deadline_ns, is_closed_loop=False)
+        alone = _row(apart, order, asked)
         yield (
             f"One key for all tables makes them wait for each other; with one for each, "
             f"{apart.writers} writers need {alone.makespan_s:.2f} s."
@@ -207,13 +247,13 @@ def _advice(
             yield f"{told}, so writers beyond the number of tables ({len(tables)}) help only where the order is unfair."
     turns = _in_turn(order)
     if turns != list(order) and fleet.protocol is Protocol.LOCK:
-        other = _row(replace(fleet, writers=len(tables)), turns, deadline_ns=deadline_ns, is_closed_loop=False)
+        other = _row(replace(fleet, writers=len(tables)), turns, asked)
         if other.makespan_s < best.makespan_s:
             needed = counted(len(tables), "writer")
             yield f"A queue that takes the tables in turn needs {other.makespan_s:.2f} s with {needed}."
     fewer = coalesced(order, 10)
     if len(fewer) < len(order):
-        other = _row(fleet, fewer, deadline_ns=deadline_ns, is_closed_loop=False)
+        other = _row(fleet, fewer, asked)
         yield (
             f"Ten of these in one version: {counted(other.versions, 'version')} in {other.makespan_s:.2f} s, "
             f"{other.missed_deadline:,} of them late, {other.gets:,} instead of {best.gets:,} GETs to load the table."
@@ -235,6 +275,12 @@ def _in_turn(order: Sequence[str]) -> list[str]:
                 left[table] -= 1
                 result.append(table)
     return result
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Cells as columns for a terminal, each as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
 
 
 def as_text(plan: Plan) -> str:
@@ -268,7 +314,6 @@ def as_text(plan: Plan) -> str:
         )
         for row in plan.rows
     ]
-    widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in [head, *cells]]
+    lines = aligned([head, *cells])
     lines = [lines[0], *(f"{line}  {row.advice}" for line, row in zip(lines[1:], plan.rows, strict=True))]
     return "\n".join([*lines, "", *plan.advice])

@@ -22,6 +22,10 @@ from heapq import heappop, heappush
 from scenarios.delta.loading import CHECKPOINT_EVERY, checkpoint_of, gets
 from sim.kernel.streams import stream
 
+STARVED_ROUNDS = 10
+"""So many rounds of all its writers may a lock make while one of them waits. Where any waiter may win, one of N waits
+for ten rounds in a share e⁻¹⁰ of its waits; longer than that is no bad luck."""
+
 
 class Protocol(StrEnum):
     """The way in which the next version of a table is guarded."""
@@ -61,6 +65,9 @@ class Fleet:
     """From the end of a commit until the lock is free: release and hand-off (W2)."""
     think_ns: int = 0
     """Work on a version before the lock is asked for."""
+    every_ns: int = 0
+    """From the arrival of one version in the queue to that of the next one. 0: all are there at the start. Of no
+    meaning in a closed loop."""
     is_think_random: bool = False
     """Draw each think time from the exponential distribution with mean `think_ns`."""
     protocol: Protocol = Protocol.LOCK
@@ -91,6 +98,8 @@ class Commit:
     writer: int
     table: str
     version: int
+    arrived_ns: int
+    """When it came to the queue; in a closed loop, when the writer began with it."""
     taken_ns: int
     """When the writer took the work from the queue: a visibility timeout runs from here."""
     asked_ns: int
@@ -107,6 +116,11 @@ class Commit:
     def age_ns(self) -> int:
         """The age that a deadline is compared with: from the queue to the committed version."""
         return self.ended_ns - self.taken_ns
+
+    @property
+    def latency_ns(self) -> int:
+        """From the arrival in the queue to the committed version."""
+        return self.ended_ns - self.arrived_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +156,9 @@ class Outcome:
     drought_ns: int
     """The longest time that one writer was blocked, or worked on attempts that lost, before a version of it landed or
     the run ended. Versions that it gave up in between do not end the drought."""
+    starved: int
+    """Writers that were never served, or that others overtook more than `STARVED_ROUNDS` times as often as there are
+    writers for the lock, in one drought. In a fair order nobody is overtaken more often than once by each other."""
 
     @property
     def makespan_ns(self) -> int:
@@ -155,6 +172,7 @@ class _Work:
 
     writer: int
     table: str
+    arrived_ns: int
     taken_ns: int
     asked_ns: int = 0
     began_ns: int = 0
@@ -173,6 +191,7 @@ class _Table:
 class _Lock:
     is_free: bool = True
     waiting: list[_Work] = field(default_factory=list)
+    commits: int = 0
 
 
 _RELEASED, _LANDING, _ASKS, _LOADS = range(4)
@@ -206,6 +225,9 @@ class _Simulation:
         self._dry_ns: dict[int, int] = {}
         """By writer that gave up: how long it has waited in vain since a version of it landed."""
         self._drought_ns = 0
+        self._served_at: dict[int, int] = {}
+        """By writer that waits, or that tries again: how many commits its lock had seen when it began to."""
+        self._is_starved: set[int] = set()
 
     def run(self) -> Outcome:
         for writer in range(self._fleet.writers):
@@ -217,6 +239,9 @@ class _Simulation:
             acts[kind](work, now_ns)
         # A closed loop ends with writers that still wait: their time was lost as well.
         self._waiting_ns += sum(now_ns - work.asked_ns for work in self._blocked.values())
+        never_served = self._never_served(now_ns)
+        for work in self._in_hand.values():
+            self._overtaken(work)
         return Outcome(
             self._commits,
             self._waiting_ns,
@@ -226,12 +251,13 @@ class _Simulation:
             self._gets,
             self._checkpoints,
             [Unfinished(writer, work.table, now_ns - work.taken_ns) for writer, work in sorted(self._in_hand.items())],
-            self._never_served(now_ns),
+            len(never_served),
             self._drought_ns,
+            len(never_served | self._is_starved),
         )
 
-    def _never_served(self, now_ns: int) -> int:
-        """The number of writers that committed nothing.
+    def _never_served(self, now_ns: int) -> set[int]:
+        """The writers that asked and committed nothing.
 
         The waits that the end of the run cut count as droughts, too.
         """
@@ -240,7 +266,20 @@ class _Simulation:
             if writer in self._blocked or work.attempts > 1:
                 in_vain.add(writer)
                 self._dry(writer, now_ns - work.asked_ns)
-        return len(in_vain - {commit.writer for commit in self._commits})
+        return in_vain - {commit.writer for commit in self._commits}
+
+    def _overtaken(self, work: _Work) -> None:
+        """Say whether others have committed too often since this writer began to wait."""
+        since = self._served_at.get(work.writer)
+        if since is not None and self._locks[work.table].commits - since > STARVED_ROUNDS * self._rivals:
+            self._is_starved.add(work.writer)
+
+    @property
+    def _rivals(self) -> int:
+        """The number of writers that may ask for one lock."""
+        fleet, tables = self._fleet, len(self._tables)
+        has_own_table = self._is_closed_loop and fleet.protocol is not Protocol.SHARED_KEY
+        return -(-fleet.writers // tables) if has_own_table else fleet.writers
 
     def _dry(self, writer: int, waited_ns: int) -> None:
         """The writer waited in vain once more."""
@@ -257,20 +296,23 @@ class _Simulation:
     def _take(self, writer: int, now_ns: int) -> None:
         """The writer's next version: from the queue, or, in a closed loop, for the table that is its own."""
         fleet = self._fleet
+        arrived_ns = now_ns
         if self._is_closed_loop:
             names = list(self._tables)
             table = names[writer % len(names)]
         elif self._next < len(self._order):
             table = self._order[self._next]
+            arrived_ns = self._next * fleet.every_ns
             self._next += 1
         else:
             return
-        work = self._in_hand[writer] = _Work(writer, table, now_ns)
+        taken_ns = max(now_ns, arrived_ns)
+        work = self._in_hand[writer] = _Work(writer, table, arrived_ns, taken_ns)
         think_ns = fleet.think_ns
         if fleet.is_think_random and think_ns:
             think_ns = round(self._draw_think.expovariate(1 / think_ns))
-        if think_ns or (now_ns == 0 and self._phases[writer]):
-            work.asked_ns = now_ns + think_ns
+        if think_ns or taken_ns > now_ns or (now_ns == 0 and self._phases[writer]):
+            work.asked_ns = taken_ns + think_ns
             self._at(work.asked_ns + (self._phases[writer] if now_ns == 0 else 0), self._first_step, work)
         else:
             work.asked_ns = now_ns
@@ -288,10 +330,11 @@ class _Simulation:
 
     def _asks(self, work: _Work, now_ns: int) -> None:
         """An attempt to get the lock; without locks, the beginning of an optimistic attempt."""
+        lock = self._locks[work.table]
+        self._served_at.setdefault(work.writer, lock.commits)
         if self._fleet.protocol is Protocol.OPTIMISTIC:
             self._begin(work, now_ns)
             return
-        lock = self._locks[work.table]
         self._blocked[work.writer] = work
         if lock.is_free:
             self._grant(lock, work, now_ns)
@@ -339,10 +382,16 @@ class _Simulation:
             if table.version % CHECKPOINT_EVERY == 0:
                 self._checkpoints += 1
                 table.checkpoint_at_ns = now_ns + self._fleet.checkpoint_ns
-            commit = Commit(work.writer, work.table, table.version, work.taken_ns, work.asked_ns, work.began_ns, now_ns)
+            commit = Commit(
+                work.writer, work.table, table.version,
+                work.arrived_ns, work.taken_ns, work.asked_ns, work.began_ns, now_ns,
+            )  # fmt: skip
             self._commits.append(commit)
             self._waiting_ns += commit.waited_ns
             self._dry(work.writer, commit.waited_ns)
+            self._overtaken(work)
+            del self._served_at[work.writer]
+            self._locks[work.table].commits += 1
             del self._dry_ns[work.writer], self._in_hand[work.writer]
             if not self._is_over():
                 self._at(now_ns + self._fleet.gap_ns, _RELEASED, work)

@@ -256,6 +256,7 @@ COMMAND_LINES = (
     ("scenario validate e08", {0}),
     ("scenario test e01", {0}),
     ("delta plan --tables 2 --writers 1..3", {0}),
+    ("plan --tables 2 --writers 1..3 --workers 1..2", {0}),
     ("delta figures", {0}),
     ("cluster figures", {0}),
     ("cluster run missing.yaml", {2}),
