@@ -403,6 +403,8 @@ def runs_table(rows: Iterable[Mapping[str, object]]) -> pa.Table:
 
 CUT_SHORT = detail(cut_short=True)
 """`detail` of an acquire's denial whose client would have waited on, had the run not been at its end."""
+QUEUED = detail(queued=True)
+"""`detail` of the call of a commit that its client puts into a queue, for whoever serves that."""
 
 
 def batch_digest(digests: Iterable[str]) -> str:

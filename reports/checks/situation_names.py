@@ -11,6 +11,8 @@ GRANT: Final = "grant"
 COMMIT: Final = "commit"
 """The situation without which a run proves nothing, demanded or not."""
 
+REDELIVERY: Final = "redelivery"
+
 TOKEN: Final = "token"
 """A client was granted the lock with a fencing token: without that, whoever asks for tokens shows nothing."""
 
@@ -47,6 +49,7 @@ SITUATIONS: Final[dict[str, str]] = {
     "rejected_write": "the resource refused a protected write",
     "effect": "the resource accepted a protected write",
     COMMIT: "a commit to a Delta log was acknowledged",
+    REDELIVERY: "a commit was acknowledged whose item a queue had delivered more than once",
     "expired_while_believed": "a client believed at an instant at which its grant was over or lapsed",
     "partition": "the network was cut, and a message was lost by that",
     "clock_fault": "a clock was disturbed while its process ran",

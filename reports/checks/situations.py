@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lockref.history import CHILD_SUFFIX
+from lockref.strict_json import NotJson, is_whole, read_object
 from lockref.words import ABSENT, OPERATOR, Kind, Op, Outcome
 from reports.checks.clauses.answers import grants_end, meets_another_grant
 from reports.checks.clauses.effect import find_unfenced
@@ -37,7 +38,7 @@ from reports.checks.facts.sources.grants import (
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.tenures import Tenures
 from reports.checks.facts.waits import while_holding
-from reports.checks.situation_names import COMMIT, IDLE, SITUATIONS, TOKEN, UNFENCED
+from reports.checks.situation_names import COMMIT, IDLE, REDELIVERY, SITUATIONS, TOKEN, UNFENCED
 
 REACH_SCHEMA: Final = pa.schema(
     [
@@ -84,6 +85,7 @@ def reach_table(case: Case) -> pa.Table:
         "rejected_write": effects.run[~effects.is_accepted],
         "effect": effects.run[effects.is_accepted],
         COMMIT: case.commits.returns.run[case.commits.returns.is_acknowledged],
+        REDELIVERY: _redelivered(case),
         "expired_while_believed": _beliefs_beyond(case),
         **{
             name: disturbances.run[mattered & disturbances.are(kinds or frozenset(disturbances.kinds))]
@@ -107,6 +109,24 @@ def reach_table(case: Case) -> pa.Table:
     idle = disturbances.are(frozenset(disturbances.kinds), "begin", "fired") & ~mattered
     struck = [_fault_rows(truth, disturbances, mattered, "fault:"), _fault_rows(truth, disturbances, idle, IDLE)]
     return pa.concat_tables([fixed, *struck, _unfenced_rows(case)])
+
+
+def _redelivered(case: Case) -> Ints:
+    """Runs of the acknowledged commits that a queue had delivered before."""
+    returns, said = case.commits.returns, case.events.codes("detail")
+    codes = np.unique(said[returns.row]).tolist()
+    again = [code for code in codes if _deliveries(case.events.text("detail", code)) > 1]
+    runs: Ints = returns.run[returns.is_acknowledged & np.isin(said[returns.row], again)]
+    return runs
+
+
+def _deliveries(said: str) -> int:
+    """The number of deliveries that a `detail` tells; 0 where it tells none."""
+    try:
+        told = read_object(said).get("deliveries")
+    except NotJson:
+        return 0
+    return told if is_whole(told) else 0
 
 
 def _renewals(case: Case) -> Ints:

@@ -19,6 +19,7 @@ from reports.checks.spec import CLAUSES
 from scenarios.definition.fault_forms import WrittenFault, written_name
 from scenarios.definition.faults import FAULT_KINDS, id_of, named_in, plan_entry
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
+from scenarios.workloads.delta.item_queue import QUEUE_NAME
 from sim.faults.plan import complaint_about
 from sim.faults.quantities import Quantity
 from sim.faults.stores import ObjectFault
@@ -120,11 +121,12 @@ def _contradictory_faults(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
             elif holds is Quantity.MEMBERS and name not in reachable:
                 expected = _alternatives([clients, *scenario.nodes, *services])
                 yield (*here, *below), f"is {name!r}; expected {expected}.{did_you_mean(name, sorted(reachable))}"
-        if issubclass(fault.fault_type, ObjectFault) and getattr(fault, "service", None) == RESOURCE_NAME:
+        protected = (RESOURCE_NAME, QUEUE_NAME) if scenario.workload.has_queue else (RESOURCE_NAME,)
+        if issubclass(fault.fault_type, ObjectFault) and (service := getattr(fault, "service", None)) in protected:
             # Nobody could say then whose effect an object is: the clauses on effects would accuse a writer.
             yield (
                 (*here, "service"),
-                f"is {RESOURCE_NAME!r}; {fault.kind} changes objects of a store, not of the protected resource",
+                f"is {service!r}; {fault.kind} changes objects of a store, not of the protected resource",
             )
         if text := _unfit_for_a_plan(fault, number + 1):
             yield here, text
@@ -154,6 +156,8 @@ def _contradictory_services(scenario: Scenario, unseen: set[str]) -> Iterator[tu
     for name, service in scenario.services.items():
         if name == RESOURCE_NAME:
             yield ("services", name), "is the protected resource, which is in every scenario; see workload.kind"
+        elif name == QUEUE_NAME and scenario.workload.has_queue:
+            yield ("services", name), f"is the queue of {scenario.workload.protocol!r}; give this service another name"
         elif name == DEFAULT_STORE and service.kind != DEFAULT_KIND:
             title = service_kind(DEFAULT_KIND).title.partition(" ")[2]
             yield ("services", name, "kind"), f"is the {title} of every scenario; give this service another name"

@@ -32,6 +32,7 @@ from reports.checks.thresholds.limits import MEASURES, NEED_DETAIL, STATISTICS, 
 from scenarios.definition.fault_forms import ClientName, FaultSpec, Model
 from scenarios.definition.faults import FAULT_KINDS
 from scenarios.definition.units import Count, DrawnNumber, Duration, Probability, Rate, Shift, constant
+from scenarios.workloads.delta.item_queue import QUEUE_NAME
 from sim.services.kinds import SIMULATED, make_service
 from sim.services.service import Service
 
@@ -282,7 +283,9 @@ class Workload(Model):
     and a lock that gives them.
     locks: so many does each client ask for. What they protect is one resource for each.
     protocol: of a `delta_log`, how writers commit (see `scenarios.workloads.delta.protocols`); `helping` needs a
-    service of kind `table`.
+    service of kind `table`. Under `queue_…` clients enqueue, and the lock is the right to serve a table's queue.
+    items: of a queue, how many a client enqueues before it asks for the lock. batch: the most items of one version.
+    visibility: so long a worker may have items before they are delivered again.
     tables: so many tables, client n2 writes to the second of two.
     lock_key: `table`: each has its own lock; `shared`: all have one (D3).
     checkpoint_delay: between a tenth version and its checkpoint.
@@ -291,7 +294,13 @@ class Workload(Model):
     """
 
     kind: Literal["list", "counter", "register", "log", "delta_log"] = "register"
-    protocol: Literal["put", "rename", "rename_identity", "create", "create_identity", "helping"] = "put"
+    protocol: Literal[
+        "put", "rename", "rename_identity", "create", "create_identity", "helping",
+        "queue_exactly_once", "queue_at_least_once", "queue_at_most_once",
+    ] = "put"  # fmt: skip
+    items: Count = constant(1)
+    batch: Annotated[int, Field(ge=1, le=10_000)] = 100
+    visibility: Duration = constant(10 * NS_PER_UNIT["s"], "10s")
     tables: Annotated[int, Field(ge=1, le=64)] = 1
     lock_key: Literal["table", "shared"] = "table"
     checkpoint_delay: Duration = constant(0, "0s")
@@ -323,6 +332,19 @@ class Workload(Model):
         if self.asks_token and self.kind != "register":
             raise ValueError(f"asks {self.asks!r}: only 'kind: register' compares tokens, and this is {self.kind!r}")
         return self
+
+    @model_validator(mode="after")
+    def _owns_queue(self) -> Self:
+        if self.has_queue and self.life == "unlocked":
+            raise ValueError(
+                f"protocol {self.protocol!r}: a queue is served under its table's lock; life is 'unlocked'"
+            )
+        return self
+
+    @property
+    def has_queue(self) -> bool:
+        """True if clients enqueue what they want committed, in the service `queue`."""
+        return self.kind == "delta_log" and self.protocol.startswith("queue_")
 
     @property
     def asks_token(self) -> bool:
@@ -466,8 +488,9 @@ class Scenario(Model):
 
     @property
     def service_names(self) -> tuple[str, ...]:
-        """Every service of the scenario: `store`, `resource`, then what the file declares beside them."""
-        return tuple(dict.fromkeys((DEFAULT_STORE, RESOURCE_NAME, *self.services)))
+        """Every service of the scenario: `store`, `resource`, its queue, then what the file declares beside them."""
+        queue = (QUEUE_NAME,) if self.workload.has_queue else ()
+        return tuple(dict.fromkeys((DEFAULT_STORE, RESOURCE_NAME, *queue, *self.services)))
 
     @property
     def has_unreliable_network(self) -> bool:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from scenarios.delta.loading import gets
 from sim.kernel.streams import stream
@@ -123,6 +124,11 @@ class _Table:
     landed_ns: list[int] = field(default_factory=list)
 
 
+class _Arrival(NamedTuple):
+    table: _Table
+    writer: int
+
+
 @dataclass(slots=True)
 class _Commit:
     table: _Table
@@ -155,18 +161,18 @@ class _Simulation:
         self._landed = self._busy_ns = self._gets = self._deaths = self._redelivered = self._repeats = self._overdue = 0
         if is_closed_loop:
             for writer in range(fleet.writers):
-                self._at(self._think_ns(), _ARRIVAL, (self._tables[names[writer % len(names)]], writer))
+                self._at(self._think_ns(), _ARRIVAL, _Arrival(self._tables[names[writer % len(names)]], writer))
         else:
             for number, name in enumerate(order):
-                self._at(number * fleet.every_ns, _ARRIVAL, (self._tables[name], number))
+                self._at(number * fleet.every_ns, _ARRIVAL, _Arrival(self._tables[name], number))
 
     def run(self) -> QueueOutcome:
         now_ns = 0
         while self._events and self._landed < self._goal:
             now_ns, kind, _, what = heappop(self._events)
             if kind == _ARRIVAL:
-                table, writer = what  # type: ignore[misc]
-                self._arrive(table, writer, now_ns)
+                assert isinstance(what, _Arrival), "only items arrive"
+                self._arrive(what, now_ns)
             elif kind == _DONE:
                 assert isinstance(what, _Commit), "only commits are done"
                 self._done(what, now_ns)
@@ -192,8 +198,9 @@ class _Simulation:
         mean_ns = self._fleet.think_ns
         return round(self._draw_think.expovariate(1 / mean_ns)) if mean_ns else 0
 
-    def _arrive(self, table: _Table, writer: int, now_ns: int) -> None:
-        item = _Item(now_ns, writer)
+    def _arrive(self, arrival: _Arrival, now_ns: int) -> None:
+        table = arrival.table
+        item = _Item(now_ns, arrival.writer)
         table.waiting.append(item)
         self._items[table.name].append(item)
         # After all arrivals of this instant: whoever looks sees them together.
@@ -268,7 +275,7 @@ class _Simulation:
             table.blocked_until_ns = now_ns
             if self._is_closed_loop:
                 for item in commit.batch:
-                    self._at(now_ns + self._think_ns(), _ARRIVAL, (table, item.writer))
+                    self._at(now_ns + self._think_ns(), _ARRIVAL, _Arrival(table, item.writer))
         else:
             self._overdue += len(commit.batch)
         self._is_busy[table.owner] = False

@@ -215,6 +215,12 @@ class NoResource:
         """Nothing to give back."""
 
 
+class Host(Protocol):
+    """The place where something lives that takes requests, one at a time."""
+
+    def handle(self, request: Request, /) -> Reply: ...
+
+
 class LocalChannel:
     """The resources of a run in the same process, for real threads. hosts: by service.
 
@@ -227,7 +233,7 @@ class LocalChannel:
 
     capabilities = None
 
-    def __init__(self, hosts: Mapping[str, ResourceHost], mutex: Mutex) -> None:
+    def __init__(self, hosts: Mapping[str, Host], mutex: Mutex) -> None:
         self._hosts = hosts
         self._mutex = mutex
         self.client = ""

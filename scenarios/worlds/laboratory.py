@@ -27,10 +27,12 @@ from scenarios.workloads import DELTA_LOG, RESOURCES
 from scenarios.workloads.client import Client
 from scenarios.workloads.cycles import forked_child
 from scenarios.workloads.delta.committer import Committer
+from scenarios.workloads.delta.item_queue import QUEUE, ItemQueue
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.log_service import DeltaLogService
 from scenarios.workloads.delta.places import lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS
+from scenarios.workloads.delta.queue_worker import QUEUE_PROTOCOLS, QueueWorker
 from scenarios.workloads.delta.writer import Writer
 from scenarios.workloads.resource import (
     RESOURCE,
@@ -153,6 +155,10 @@ class Laboratory:
         self._writes_log = workload.kind == DELTA_LOG
         if self._writes_log:
             world.add(RESOURCE.name, DeltaLogService(world.recorder), decode=None)
+            if workload.has_queue:
+                chooser = world.stream("workload/visibility")
+                queue = ItemQueue(now_ns=world.true_ns, visibility_ns=lambda: workload.visibility.draw(chooser))
+                world.add(QUEUE.name, ResourceService(queue.handle), decode=None)
         else:
             for lock, name in self._resources.items():
                 resource = RESOURCES[workload.kind]()
@@ -298,15 +304,28 @@ class Laboratory:
             return self.world.connect(node, self._resources[lock], RESOURCE, timeout_ns=RESOURCE_TIMEOUT_NS)
         workload, process, connect = self.scenario.workload, node.process, self.world.connect
         rows = self._shared.rows
-        return Committer(
-            Writer(
-                log=Log(
-                    connect(node, RESOURCE.name, OBJECT_STORE, timeout_ns=RESOURCE_TIMEOUT_NS),
-                    table_of(workload, node.name, self.settings.key),
-                ),
-                runtime=process.client_runtime,
-                rows=None if rows is None else connect(node, rows, TABLE, timeout_ns=RESOURCE_TIMEOUT_NS),
+        writer = Writer(
+            log=Log(
+                connect(node, RESOURCE.name, OBJECT_STORE, timeout_ns=RESOURCE_TIMEOUT_NS),
+                table_of(workload, node.name, self.settings.key),
             ),
+            runtime=process.client_runtime,
+            rows=None if rows is None else connect(node, rows, TABLE, timeout_ns=RESOURCE_TIMEOUT_NS),
+        )
+        if workload.has_queue:
+            chooser = process.stream("workload/items")
+            return QueueWorker(
+                connect(node, QUEUE.name, QUEUE, timeout_ns=RESOURCE_TIMEOUT_NS),
+                writer,
+                QUEUE_PROTOCOLS[workload.protocol],
+                items=lambda: workload.items.draw(chooser),
+                batch=workload.batch,
+                recorder=self.world.recorder,
+                stamp=process.client_runtime.stamp,
+                next_number=process.journal.next_number,
+            )
+        return Committer(
+            writer,
             PROTOCOLS[workload.protocol],
             recorder=self.world.recorder,
             stamp=process.client_runtime.stamp,

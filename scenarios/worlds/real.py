@@ -53,6 +53,7 @@ from scenarios.definition.schema import CLIENTS_MAX, DeclaredNode, Scenario
 from scenarios.injection.feasible import require_possible, require_reachable, struck_processes
 from scenarios.injection.session import Injection
 from scenarios.workloads import DELTA_LOG, RESOURCES
+from scenarios.workloads.delta.item_queue import QUEUE, ItemQueue
 from scenarios.workloads.delta.landings import settle
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
@@ -64,6 +65,7 @@ from scenarios.worlds.processes.workers import LostWorker, Reports, Workers
 from scenarios.worlds.threads import LOG_TIMEOUT_NS, ClientThreads, Job
 from sim.faults.counts import fault_effects
 from sim.faults.plan import EMPTY_PLAN, FaultPlan
+from sim.kernel.streams import stream
 
 PROBE_TIMEOUT_NS = 5 * NS_PER_S
 
@@ -271,9 +273,13 @@ def _contend(
 
 def _resource(job: Job, recorder: SpoolRecorder, runtime: ThreadRuntime) -> Channel:
     """The resource that the clients of all processes share."""
-    if job.scenario.workload.kind == DELTA_LOG:
-        return NoResource()
     workload = job.scenario.workload
+    if workload.has_queue:
+        chooser = stream(job.seed, "workload/visibility")
+        queue = ItemQueue(now_ns=runtime.monotonic_ns, visibility_ns=lambda: workload.visibility.draw(chooser))
+        return LocalChannel({QUEUE.name: queue}, runtime.mutex())
+    if workload.kind == DELTA_LOG:
+        return NoResource()
     made = RESOURCES[workload.kind]
     hosts = {
         service: ResourceHost(made(), recorder=recorder, true_ns=runtime.monotonic_ns, lock=lock)

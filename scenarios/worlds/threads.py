@@ -30,11 +30,13 @@ from scenarios.injection.announcing import Announcements, AnnouncingChannel, Rou
 from scenarios.injection.routes import Routes, through
 from scenarios.workloads import DELTA_LOG, reads_first
 from scenarios.workloads.delta.committer import Committer
+from scenarios.workloads.delta.item_queue import QUEUE
 from scenarios.workloads.delta.landings import LandingChannel
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.log_rows import open_rows
 from scenarios.workloads.delta.places import LogPlaces, lock_key_of, table_of
 from scenarios.workloads.delta.protocols import PROTOCOLS
+from scenarios.workloads.delta.queue_worker import QUEUE_PROTOCOLS, QueueWorker
 from scenarios.workloads.delta.writer import Writer
 from scenarios.workloads.resource import RESOURCE, RESOURCE_TIMEOUT_NS, OfOneLock, ProtectedResource, resource_services
 from scenarios.worlds.attribution import attributed, is_providers_fault
@@ -228,13 +230,26 @@ class ClientThreads:
                 ),
             )
             rows = TABLE.over(channel, LOG_TIMEOUT_NS)
+        writer = Writer(
+            log=Log(OBJECT_STORE.over(landing, LOG_TIMEOUT_NS), table_of(workload, name, job.key)),
+            runtime=runtime,
+            rows=rows,
+        )
+        if workload.has_queue:
+            items = stream(job.seed, f"workload/{name}/items")
+            return QueueWorker(
+                QUEUE.over(OfOneLock(self.resource, QUEUE.name), RESOURCE_TIMEOUT_NS),
+                writer,
+                QUEUE_PROTOCOLS[workload.protocol],
+                items=lambda: workload.items.draw(items),
+                batch=workload.batch,
+                recorder=self.recorder,
+                stamp=journal.stamp,
+                next_number=journal.next_number,
+            )
         checkpoints = stream(job.seed, f"workload/{name}/checkpoint")
         return Committer(
-            Writer(
-                log=Log(OBJECT_STORE.over(landing, LOG_TIMEOUT_NS), table_of(workload, name, job.key)),
-                runtime=runtime,
-                rows=rows,
-            ),
+            writer,
             PROTOCOLS[workload.protocol],
             recorder=self.recorder,
             stamp=journal.stamp,

@@ -46,7 +46,9 @@ class _Ledger:
         """DL1: an acknowledged commit stands in no version, in several, or in another one than its writer was told."""
         place = np.full(self.count, -1, dtype=np.int64)
         place[self.landings.identity[self.standing]] = self.landings.version[self.standing]
-        is_elsewhere = self.returns.is_acknowledged & (place[self.returns.identity] != self.returns.version)
+        # A queue may confirm a commit without a word about its version.
+        is_elsewhere = self.returns.is_acknowledged & (self.returns.version >= 0)
+        is_elsewhere &= place[self.returns.identity] != self.returns.version
         bad = np.flatnonzero(self.commits.is_lost | self.commits.is_twice | is_elsewhere)
 
         def witness(index: int) -> dict[str, Any]:
@@ -54,15 +56,15 @@ class _Ledger:
             identity = int(self.returns.identity[answer])
             where = self._standing_of(identity)
             version = int(self.returns.version[answer])
+            told = "a commit that was acknowledged" + (f" as version {version}" if version >= 0 else "")
             if not len(where):
-                kind, text = "lost", f"a commit that was acknowledged as version {version} is in no version"
+                kind, text = "lost", f"{told} is in no version"
             elif len(where) > 1:
                 versions = ", ".join(str(int(self.landings.version[each])) for each in where)
-                kind = "duplicate"
-                text = f"a commit that was acknowledged as version {version} is in versions {versions}"
+                kind, text = "duplicate", f"{told} is in versions {versions}"
             else:
                 found = int(self.landings.version[where[0]])
-                kind, text = "elsewhere", f"a commit that was acknowledged as version {version} is in version {found}"
+                kind, text = "elsewhere", f"{told} is in version {found}"
             return {**self._told(answer), "kind": kind, "text": text, "entries": self._entries(identity)}
 
         at_ns = np.maximum(self.returns.at_ns[bad], self._last_change(self.returns.identity[bad]))

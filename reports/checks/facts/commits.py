@@ -18,10 +18,13 @@ from reports.checks.facts.segments import renumber
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landings:
-    """One entry per log entry that was put in its place, by (log, version, order of landing).
+    """One entry per commit in a log entry that was put in its place, by (log, version, order of landing).
 
     log: a number for (run, table). identity: whose commit; equal exactly for equal ones. replaces: the landing before
     it at this place, -1 for the first. stands: nothing was put over it later.
+
+    A coalesced entry has one landing for each commit in it, in rows that follow each other. None of them replaces
+    another; each replaces the same commit of the entry before it, or, where that has it not, another one.
     """
 
     row: Ints
@@ -134,8 +137,8 @@ def find_commits(events: Events) -> Commits:
     count = len(landed)
     order = np.lexsort((landed, version[:count], log[:count]))
     landed, log_of, version_of = landed[order], log[:count][order], version[:count][order]
-    is_new = is_first(renumber(log_of, version_of)[0])
-    before = np.where(is_new, -1, np.arange(count) - 1)
+    place = renumber(log_of, version_of)[0]
+    before, stands = _over_each_other(events, landed, place, identity[:count][order])
     at = events.integers("at_ns")
     assert bool(np.all(version_of >= 0)), "an entry that landed has a version"
     return Commits(
@@ -147,7 +150,7 @@ def find_commits(events: Events) -> Commits:
             identity=identity[:count][order],
             at_ns=at[landed],
             replaces=before,
-            stands=np.append(is_new[1:], True) if count else np.zeros(0, dtype=np.bool_),
+            stands=stands,
         ),
         returns=Returns(
             row=told,
@@ -159,6 +162,46 @@ def find_commits(events: Events) -> Commits:
             outcome=events.numbers("outcome")[told],
         ),
     )
+
+
+def _over_each_other(events: Events, rows: Ints, place: Ints, identity: Ints) -> tuple[Ints, Flags]:
+    """Per landing, which one it replaces and whether it stands; see `Landings`. place: ascending, rows in each, too."""
+    count = len(rows)
+    if not count:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
+    is_new_place = is_first(place)
+    # The rows of one put are alike but for the commit. A copy of the same entry has the same commits once more.
+    put = renumber(
+        place, events.integers("at_ns")[rows], events.codes("node")[rows].astype(np.int64),
+        events.integers("request")[rows], events.integers("attempt")[rows],
+        events.codes("detail")[rows].astype(np.int64), _how_often(renumber(place, identity)[0]),
+    )[0]  # fmt: skip
+    starts = np.flatnonzero(is_new_place | is_first(put))
+    ends = np.append(starts[1:], count)
+    entry = np.searchsorted(starts, np.arange(count), side="right") - 1
+    has_before = ~is_new_place[starts]
+    before = np.where(has_before, np.append(0, starts[:-1]), -1)[entry]
+    sizes = ends - starts
+    # Only coalesced entries need a look at each commit.
+    for number in np.flatnonzero(has_before & ((sizes > 1) | (np.append(1, sizes[:-1]) > 1))).tolist():
+        old = {int(identity[each]): each for each in range(int(starts[number - 1]), int(starts[number]))}
+        new = range(int(starts[number]), int(ends[number]))
+        gone = [each for commit, each in old.items() if commit not in {int(identity[each]) for each in new}]
+        for each in new:
+            before[each] = old.get(int(identity[each]), int(starts[number - 1]))
+        if gone:
+            before[new[0]] = gone[0]
+    is_last = np.append(is_new_place[starts[1:]], True)
+    return before, is_last[entry]
+
+
+def _how_often(group: Ints) -> Ints:
+    """How often the same number stands before each."""
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(is_first(group[order]))
+    found = np.empty(len(group), dtype=np.int64)
+    found[order] = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
+    return found
 
 
 def _versions(events: Events, rows: Ints) -> Ints:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lockref.history import QUEUED
 from lockref.words import Kind, Op, Outcome
 from reports.checks.facts.columns import Events, Ints
 from reports.checks.facts.commits import Commits
@@ -18,7 +19,8 @@ class CommitFigures:
     acknowledged, refused, unknown: commits by what their writers were told. taken: versions that were tried in vain.
     lost, twice: acknowledged commits that stand in no version, or in several (DL1). landed: refused ones that landed
     (DL5). first_ns, last_ns: the first call and the last answer, 0 without any.
-    lasted_ns: of each acknowledged commit, from the call to the answer; under a lock from the call of the lock.
+    lasted_ns: of each acknowledged commit, from the call to the answer; under a lock from the call of the lock. Of one
+    that was enqueued, from there until it was deleted from the queue.
     """
 
     acknowledged: int
@@ -62,12 +64,23 @@ def _lasted(events: Events, told: Ints) -> tuple[int, Ints]:
     calls = calls[(op == Op.ACQUIRE) | (op == Op.COMMIT)]
     at, node, run = events.integers("at_ns"), events.codes("node"), events.run
     began: dict[tuple[int, int], int] = {}
+    content, said = events.codes("content"), events.codes("detail")
+    # Whoever commits what stood in a queue need not be who has enqueued it.
+    queued = {
+        (int(run[row]), int(content[row])): int(at[row])
+        for row in calls
+        if events.numbers("op")[row] == Op.COMMIT and events.text("detail", int(said[row])) == QUEUED
+    }
     lasted = {}
     is_return = np.zeros(events.count, dtype=np.bool_)
     is_return[told] = True
     for row in np.union1d(calls, told).tolist():
         who = int(run[row]), int(node[row])
-        if is_return[row]:
+        commit = int(run[row]), int(content[row])
+        if commit in queued:
+            if is_return[row]:
+                lasted[row] = int(at[row]) - queued[commit]
+        elif is_return[row]:
             lasted[row] = int(at[row]) - began.pop(who)
         elif events.numbers("op")[row] == Op.ACQUIRE:
             began[who] = int(at[row])

@@ -27,7 +27,7 @@ SETTLED: Final = "read back"
 
 
 def record_landing(recorder: Recorder, request: Request, reply: Reply, at_ns: int) -> None:
-    """Write the EFFECT row if this request put a log entry into its place.
+    """Write the EFFECT row if this request put a log entry into its place; of a coalesced commit, one for each item.
 
     `version` is the entry's number, `content` the commit's identity, `request` the tenure behind it if there is one,
     `detail` who put it there. Source of the columns: docs/history.md.
@@ -41,12 +41,13 @@ def record_landing(recorder: Recorder, request: Request, reply: Reply, at_ns: in
 
 
 def _record(recorder: Recorder, table: str, version: int, commit: Commit, at_ns: int, put_by: str) -> None:
-    recorder.event(
-        Kind.EFFECT, (at_ns, ABSENT, ABSENT, commit.task), commit.node, table, Op.COMMIT, Outcome.APPLIED,
-        request=ABSENT if commit.tenure is None else commit.tenure, attempt=commit.attempt, version=str(version),
-        content=commit.identity, token=ABSENT if commit.token is None else commit.token, owner=commit.owner,
-        detail=put_by,
-    )  # fmt: skip
+    for identity in commit.identities:
+        recorder.event(
+            Kind.EFFECT, (at_ns, ABSENT, ABSENT, commit.task), commit.node, table, Op.COMMIT, Outcome.APPLIED,
+            request=ABSENT if commit.tenure is None else commit.tenure, attempt=commit.attempt, version=str(version),
+            content=identity, token=ABSENT if commit.token is None else commit.token, owner=commit.owner,
+            detail=put_by,
+        )  # fmt: skip
 
 
 class LandingChannel:
@@ -82,7 +83,8 @@ def settle(recorder: Recorder, events: pa.Table, logs: Iterable[Log]) -> int:
     Errors: LockrefError for an entry that no writer of the run has made; OutcomeUnknown if the store does not answer.
     """
     called: dict[str, int] = {}
-    landed: dict[tuple[str, int], tuple[str, int, int]] = {}
+    # By place: the operations of the last entry, when it landed, and when the first one did.
+    landed: dict[tuple[str, int], tuple[set[str], int, int]] = {}
     for row in events.select(["kind", "op", "lock", "version", "content", "at_ns"]).to_pylist():
         if row["op"] != "commit" or not row["content"]:
             continue
@@ -90,20 +92,23 @@ def settle(recorder: Recorder, events: pa.Table, logs: Iterable[Log]) -> int:
             called[row["content"]] = row["at_ns"]
         elif row["kind"] == "effect":
             place = row["lock"], int(row["version"])
-            first_ns = landed[place][2] if place in landed else row["at_ns"]
-            landed[place] = row["content"], row["at_ns"], first_ns
+            before, at_ns, first_ns = landed.get(place, (set(), row["at_ns"], row["at_ns"]))
+            # The rows of one entry are of one instant.
+            items = before if at_ns == row["at_ns"] else set()
+            landed[place] = {*items, row["content"]}, row["at_ns"], first_ns
     written = 0
     for log in logs:
         below_ns, version = 0, 0
         while (body := log.read(entry_key(log.table, version))) is not None:
             commit = parse_commit(body)
-            if commit is None or commit.identity not in called:
+            if commit is None or not called.keys() >= {*commit.identities}:
                 raise LockrefError(f"version {version} of {log.table} was written by nobody of this run")
             last = landed.get((log.table, version))
-            if last is not None and last[0] == commit.identity:
+            if last is not None and last[0] == {*commit.identities}:
                 below_ns = last[2]
             else:
-                at_ns = max(called[commit.identity], below_ns + 1, 0 if last is None else last[1] + 1)
+                called_ns = max(called[identity] for identity in commit.identities)
+                at_ns = max(called_ns, below_ns + 1, 0 if last is None else last[1] + 1)
                 _record(recorder, log.table, version, commit, at_ns, SETTLED)
                 written += 1
                 below_ns = at_ns if last is None else last[2]

@@ -28,6 +28,9 @@ from scenarios.delta.loading import CHECKPOINT_EVERY
 _TEXTS: Final = {"identity": "txnId", "node": "node", "task": "task", "owner": "owner"}
 """The text fields of a commit, and what an entry calls them."""
 
+_QUEUE_APP: Final = "queue"
+"""The application whose transactions are the positions of a queue's items."""
+
 _ENTRY: Final = re.compile(r"(?P<table>.*)/_delta_log/(?P<version>[0-9]{20})\.json")
 
 
@@ -59,7 +62,8 @@ def parse_entry_key(key: str) -> tuple[str, int] | None:
 class Commit:
     """A commit as its writer wants it in the log: one data file, under an identity that no other commit has.
 
-    identity: of the operation, the same in every attempt (`txnId`). node, task, tenure, attempt, token, owner: the
+    identity: of the operation, the same in every attempt (`txnId`). items: of a coalesced commit, the operations that
+    it holds. position: of the newest of these in the table's queue. node, task, tenure, attempt, token, owner: the
     write behind it, as `scenarios.workloads.resource.Write` has them; tenure None where no lock is asked.
     """
 
@@ -70,6 +74,13 @@ class Commit:
     attempt: int = 0
     token: int | None = None
     owner: str = ""
+    items: tuple[str, ...] = ()
+    position: int = -1
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The operations that stand in this entry."""
+        return self.items or (self.identity,)
 
     def to_bytes(self) -> bytes:
         """The log entry: what it adds, and who made it. Equal in every attempt, so a second copy is the same bytes."""
@@ -77,8 +88,14 @@ class Commit:
             "txnId": self.identity, "node": self.node, "task": self.task, "tenure": self.tenure,
             "attempt": self.attempt, "token": self.token, "owner": self.owner,
         }  # fmt: skip
-        add = {"path": f"part-00000-{self.identity}.parquet", "size": 1, "dataChange": True}
-        return "\n".join(json.dumps(line, sort_keys=True) for line in ({"commitInfo": info}, {"add": add})).encode()
+        lines: list[dict[str, object]] = [{"commitInfo": {**info, "items": [*self.items]} if self.items else info}]
+        if self.items:
+            lines.append({"txn": {"appId": _QUEUE_APP, "version": self.position}})
+        lines += [
+            {"add": {"path": f"part-00000-{identity}.parquet", "size": 1, "dataChange": True}}
+            for identity in self.identities
+        ]
+        return "\n".join(json.dumps(line, sort_keys=True) for line in lines).encode()
 
 
 def parse_commit(body: bytes) -> Commit | None:
@@ -87,13 +104,32 @@ def parse_commit(body: bytes) -> Commit | None:
         info = read_object(body.split(b"\n", 1)[0])["commitInfo"]
         texts = {name: info[of] for name, of in _TEXTS.items()}
         numbers = {name: info[name] for name in ("tenure", "attempt", "token")}
+        items = info.get("items", [])
+        position = newest_position(body) if items else -1
     except (NotJson, KeyError, TypeError):
         return None
     if not all(isinstance(value, str) for value in texts.values()):
         return None
     if not all(is_whole(value) or (value is None and name != "attempt") for name, value in numbers.items()):
         return None
-    return Commit(**texts, **numbers)
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        return None
+    return Commit(**texts, **numbers, items=tuple(items), position=position)
+
+
+def newest_position(body: bytes) -> int:
+    """The position of the newest item of a queue that an entry has, as its action `txn` tells; -1 where it has none.
+
+    Source: the Delta protocol, "Transaction Identifiers".
+    """
+    for line in body.split(b"\n"):
+        try:
+            told = read_object(line).get("txn")
+        except NotJson:
+            continue
+        if isinstance(told, dict) and told.get("appId") == _QUEUE_APP and is_whole(told.get("version")):
+            return int(told["version"])
+    return -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

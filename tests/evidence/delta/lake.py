@@ -153,7 +153,15 @@ class Lake:
         self, original: str, table: str, options: Mapping[str, str], *, name: str, endpoint: str = ""
     ) -> AskedProcess:
         """A `deltalake` that appends to `table`. endpoint: of a proxy, instead of the server itself."""
-        env = {
+        env = {**self.writer_options(endpoint), **options}
+        command = in_its_python(original, _WRITER)
+        return AskedProcess(
+            original, command, {"table": table, "options": env}, env=env, log_folder=self.log_folder, name=name
+        )
+
+    def writer_options(self, endpoint: str = "") -> dict[str, str]:
+        """Where a `deltalake` finds the server. endpoint: of a proxy, instead of the server itself."""
+        return {
             "AWS_ENDPOINT_URL": endpoint or self.endpoint,
             "AWS_ALLOW_HTTP": "true",
             "AWS_STORAGE_ALLOW_HTTP": "1",
@@ -161,12 +169,7 @@ class Lake:
             "AWS_ACCESS_KEY_ID": "k",
             "AWS_SECRET_ACCESS_KEY": "s",
             "AWS_EC2_METADATA_DISABLED": "true",
-            **options,
         }
-        command = in_its_python(original, _WRITER)
-        return AskedProcess(
-            original, command, {"table": table, "options": env}, env=env, log_folder=self.log_folder, name=name
-        )
 
     def row(self, key: str) -> Item | None:
         """The lock's row now."""

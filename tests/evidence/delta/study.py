@@ -12,11 +12,12 @@ from tests.evidence.delta.danger import DANGERS
 from tests.evidence.delta.findings import FINDINGS, Experiment
 from tests.evidence.delta.lake import started_lake
 from tests.evidence.delta.log_store import LOG_STORES
+from tests.evidence.delta.queues import QUEUES
 from tests.evidence.delta.today import TODAY
 from tests.evidence.delta.turns import TURNS
 from tests.evidence.experiments import Ask, Study, say
 
-ALL: Final = {**FINDINGS, **TURNS, **DANGERS, **LOG_STORES, **TODAY, **COMPARISON}
+ALL: Final = {**FINDINGS, **TURNS, **DANGERS, **LOG_STORES, **TODAY, **QUEUES, **COMPARISON}
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from sim.faults.network import LoseReply
 from tests.evidence.delta.findings import ANSWER_S, Experiment, committed
 
 CURRENT: Final = "1.6.6"
-_CREATE: Final = b"if-none-match"
+CREATE: Final = b"if-none-match"
 
 
 def conditional_put(run: Experiment) -> bool:
@@ -27,7 +27,7 @@ def conditional_put(run: Experiment) -> bool:
             for number in range(run.writers)
         ]
         committed(peers[0], "first")
-        proxy.count(_CREATE)
+        proxy.count(CREATE)
         began_s = time.monotonic()
         for peer in peers:
             peer.ask(append=[f"{peer.name}-{number}" for number in range(run.appends)])
@@ -38,7 +38,7 @@ def conditional_put(run: Experiment) -> bool:
     seconds = sorted(answer["seconds"] for answer in answers if "acknowledged" in answer)
     log = run.lake.log(table)
     wrong = [answer["label"] for answer in answers if log.times(answer["label"]) != ("acknowledged" in answer)]
-    attempts = proxy.counted[_CREATE]
+    attempts = proxy.counted[CREATE]
     run.say(
         f"{run.writers} processes of {CURRENT}: {len(acknowledged)} of {len(answers)} acknowledged, {len(refused)} "
         f"refused, {len(log.versions) - 1} versions, {len(wrong)} lost or twice; {attempts} creates sent, "
@@ -61,12 +61,12 @@ def _reply_lost(run: Experiment, fault: Fault, told: str) -> int:
         options = {"timeout": "3s"}
         with run.lake.writer(CURRENT, table, options, name="writer", endpoint=proxy.endpoint) as peer:
             committed(peer, "first")
-            proxy.count(_CREATE)
-            proxy.when(_CREATE, fault)
+            proxy.count(CREATE)
+            proxy.when(CREATE, fault)
             [answer] = committed(peer, "once")
     log = run.lake.log(table)
     run.say(
-        f"create landed, {told} ({len(proxy.struck)} struck, {proxy.counted[_CREATE]} creates sent): {answer}; "
+        f"create landed, {told} ({len(proxy.struck)} struck, {proxy.counted[CREATE]} creates sent): {answer}; "
         f"{dict(log.versions)}"
     )
     return log.times("once")

@@ -193,3 +193,54 @@ def test_a_commit_without_a_lock_is_no_effect_of_a_grant():
     judged = history.judged()
     assert verdict(judged, "S4")["verdict"] == "held"
     assert verdict(judged, "DL1")["verdict"] == "held"
+
+
+# ---- coalesced entries: several commits in one version, in rows of one put ----
+
+
+def test_commits_of_one_entry_replace_nothing():
+    """Three commits in version 0 and two in version 1, put at one instant each: nothing is wrong."""
+    history = Ledger()
+    for version, identities in enumerate(("abc", "de")):
+        for identity in identities:
+            history.lands(identity, version, 10 + version)
+    for at, (identity, version) in enumerate({"a": 0, "b": 0, "c": 0, "d": 1, "e": 1}.items()):
+        history.commits(identity, 20 + 2 * at, version=version)
+    assert history.broken() == {}
+
+
+def test_a_copy_of_a_coalesced_entry_changes_nothing_and_another_one_overwrites_it():
+    """The same rows once more, even at the same instant, are a copy. One that lacks a commit has lost it."""
+    for second_at in (10, 11):
+        history = Ledger()
+        for at in (10, second_at):
+            for identity in "ab":
+                history.lands(identity, 0, at)
+        history.commits("a", 20, version=0)
+        history.commits("b", 22, version=0)
+        assert history.broken() == {}
+    history = Ledger()
+    for identity in "ab":
+        history.lands(identity, 0, 10)
+    history.lands("a", 0, 11)
+    history.commits("a", 20, version=0)
+    history.commits("b", 22, version=0)
+    assert history.broken() == {"DL1": 1, "DL4": 1}
+    assert history.told_of("DL1") == "a commit that was acknowledged as version 0 is in no version"
+    history = Ledger()
+    for at, identities in ((10, "ab"), (11, "abc")):
+        for identity in identities:
+            history.lands(identity, 0, at)
+    assert history.broken() == {"DL4": 1}
+
+
+def test_a_commit_that_two_entries_hold_is_twice_there_and_one_without_a_version_may_be_anywhere():
+    """A queue confirms without a word about the version: lost and twice are seen all the same."""
+    history = Ledger()
+    for version, identities in enumerate(("ab", "bc")):
+        for identity in identities:
+            history.lands(identity, version, 10 + version)
+    for at, identity in enumerate("abd"):
+        history.commits(identity, 20 + 2 * at)
+    assert history.broken() == {"DL1": 2}
+    assert history.told_of("DL1") == "a commit that was acknowledged is in versions 0, 1"

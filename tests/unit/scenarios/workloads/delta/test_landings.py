@@ -200,3 +200,15 @@ def test_a_row_without_what_every_row_has_is_refused(name):
     row = {key: value for key, value in THEIRS.items() if key != name}
     with pytest.raises(LockrefError, match=f"has no text {name}"):
         ROWS.as_kept(row)
+
+
+def test_a_coalesced_entry_is_recorded_and_settled_item_by_item():
+    """One that was recorded is not settled again; of one that nobody heard of there is a row for each item."""
+    run = Run()
+    for identity in "abcd":
+        run.call(identity)
+    for version, items, store in ((0, ("a", "b"), run.recorded), (1, ("c", "d"), run.store)):
+        run.now_ns += 1
+        entry = Commit(identity=items[0], node="n1", task="main", items=items, position=2 * version + 1)
+        store.put(entry_key(TABLE, version), entry.to_bytes())
+    assert run.settle() == [("0", "a", "n1"), ("0", "b", "n1"), ("1", "c", SETTLED), ("1", "d", SETTLED)]
