@@ -27,7 +27,7 @@ COMMANDS = {
     "compare": ("compare", "Put runs side by side, with what cannot be told from chance."),
     "scenario": ("scenario", "List the catalogue; validate and test scenario files."),
     "delta": ("delta", "Plan the writers of Delta tables; draw what waiting costs."),
-    "plan": ("plan", "Plan the writers of tables of Delta, Hudi or Iceberg, whose commits take turns."),
+    "plan": ("delta/plan", "Plan the writers of tables of Delta, Hudi or Iceberg, whose commits take turns."),
     "cluster": ("cluster", "Run the locks of a cluster file on a real ZooKeeper, as Apache Helix does."),
     "backends": ("backends", "List the servers that locks can stand on."),
     "providers": ("providers", "List the locks that can be put to the test."),

@@ -45,8 +45,9 @@ class LazyGroup(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"lockref.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = module.command
+        module, _, below = COMMANDS[cmd_name][0].partition("/")
+        found = importlib.import_module(f"lockref.cli.{module}").command
+        command: click.Command = found.commands[below] if below else found  # `delta/plan`: of the group `delta`.
         return everywhere(command)
 
     def invoke(self, ctx: click.Context) -> object:

@@ -18,8 +18,7 @@ from lockref.words import OPERATOR
 from reports.checks.spec import CLAUSES
 from scenarios.definition.fault_forms import WrittenFault, written_name
 from scenarios.definition.faults import FAULT_KINDS, id_of, named_in, plan_entry
-from scenarios.definition.schema import RESOURCE_NAME, Scenario
-from scenarios.workloads.delta.item_queue import QUEUE_NAME
+from scenarios.definition.schema import QUEUE_NAME, RESOURCE_NAME, Scenario
 from sim.faults.plan import complaint_about
 from sim.faults.quantities import Quantity
 from sim.faults.stores import ObjectFault

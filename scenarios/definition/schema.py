@@ -32,12 +32,12 @@ from reports.checks.thresholds.limits import MEASURES, NEED_DETAIL, STATISTICS, 
 from scenarios.definition.fault_forms import ClientName, FaultSpec, Model
 from scenarios.definition.faults import FAULT_KINDS
 from scenarios.definition.units import Count, DrawnNumber, Duration, Probability, Rate, Shift, constant
-from scenarios.workloads.delta.item_queue import QUEUE_NAME
 from sim.services.kinds import SIMULATED, make_service
 from sim.services.service import Service
 
 FORMAT_VERSION = 1
 RESOURCE_NAME = "resource"
+QUEUE_NAME = "queue"
 """The protected resource; it is in every scenario."""
 
 CLIENTS_MAX = 1024

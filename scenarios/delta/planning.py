@@ -42,7 +42,7 @@ class Row:
     never_served: int
     """Writers that asked, and of which no version landed (`Outcome.never_served`)."""
     starved: int
-    """Those, and writers that others overtook too often in one drought (`Outcome.starved`)."""
+    """Writers that were never served, or that others overtook too often in one drought (`Outcome.starved`)."""
     drought_s: float
     """The longest time that one writer waited in vain, also until the end of the run (`Outcome.drought_ns`)."""
     failed: int
@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What is asked of every row of a plan.
+    """The questions to every row of a plan.
 
     deadline_ns: how long a version may take, from the queue to its commit. query_every_ns: of a reader that refreshes.
     """
@@ -179,7 +179,7 @@ def _starved(row: Row) -> str:
 
 
 def _horizon(rows: list[Row], order: Sequence[str]) -> Iterable[str]:
-    """What "never served" means where the run was too short to serve everybody."""
+    """A sentence for a run that was too short to serve everybody, where "never served" says little."""
     short = [row for row in rows if row.never_served and row.writers > len(order)]
     if short:
         yield (

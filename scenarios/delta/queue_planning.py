@@ -36,7 +36,7 @@ class QueueRow:
     redelivered: int
     """Deliveries after an item's first one."""
     repeats: int
-    """Of these, deliveries of items that had landed and were dropped (`QueueOutcome.repeats`)."""
+    """Redelivered items that had landed and were dropped (`QueueOutcome.repeats`)."""
     overdue: int
     """Items that were deleted too late: their commit took longer than the visibility timeout."""
     gets: int

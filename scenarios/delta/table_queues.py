@@ -36,7 +36,7 @@ class QueueFleet:
     commit_ns: tuple[int, ...]
     """The time of a commit without loading. Of several, measured ones, each commit draws one."""
     writers: int = 1
-    """Of a closed loop: each has one item in a queue, and enqueues its next one when that is deleted."""
+    """The writers of a closed loop: each has one item in a queue, and enqueues its next one when that is deleted."""
     think_ns: int = 0
     """Mean of a writer's time from there to its next item, exponentially distributed. Of a closed loop."""
     every_ns: int = 0
@@ -49,7 +49,7 @@ class QueueFleet:
     """So long an item waits for others, unless the batch is full before."""
     visibility_ns: int = 30_000_000_000
     lease_ns: int = 20_000_000_000
-    """Of the lock by which a worker owns a table's queue."""
+    """The lease of the lock by which a worker owns a table's queue."""
     loss: float = 0.0
     """The probability that a worker dies in a commit."""
     first_version: int = 0
@@ -71,13 +71,13 @@ class Item:
     landed_ns: int | None
 
     def age_ns(self, end_ns: int) -> int:
-        """What a deadline is compared with: from the arrival until it landed, or until the end of the run."""
+        """The age that a deadline is compared with: from the arrival until it landed, or until the end of the run."""
         return (end_ns if self.landed_ns is None else self.landed_ns) - self.arrived_ns
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOutcome:
-    """What became of the items."""
+    """The fate of the items."""
 
     items: list[Item]
     landings: dict[str, list[int]]
@@ -89,7 +89,7 @@ class QueueOutcome:
     redelivered: int
     """Deliveries after the first one."""
     repeats: int
-    """Of these, deliveries of items that had landed: without `txn` each would be in the table twice."""
+    """Redeliveries of items that had landed: without `txn` each would be in the table twice."""
     overdue: int
     """Items whose deletion came after their visibility timeout."""
 

@@ -196,7 +196,7 @@ def _over_each_other(events: Events, rows: Ints, place: Ints, identity: Ints) ->
 
 
 def _how_often(group: Ints) -> Ints:
-    """How often the same number stands before each."""
+    """Count, for each number, how often the same stands before it."""
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(is_first(group[order]))
     found = np.empty(len(group), dtype=np.int64)

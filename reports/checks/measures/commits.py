@@ -65,7 +65,7 @@ def _lasted(events: Events, told: Ints) -> tuple[int, Ints]:
     at, node, run = events.integers("at_ns"), events.codes("node"), events.run
     began: dict[tuple[int, int], int] = {}
     content, said = events.codes("content"), events.codes("detail")
-    # Whoever commits what stood in a queue need not be who has enqueued it.
+    # A queued commit may be answered by another client than the one that has enqueued it.
     queued = {
         (int(run[row]), int(content[row])): int(at[row])
         for row in calls

@@ -20,9 +20,7 @@ from typing import Final, NamedTuple
 from lockref.errors import LockError, OutcomeUnknown
 from lockref.ports import Channel, PortKind, Reply, Request
 from lockref.words import Op, Outcome
-
-QUEUE_NAME: Final = "queue"
-"""The service's name in a scenario."""
+from scenarios.definition.schema import QUEUE_NAME
 
 ENQUEUE, RECEIVE, DELETE = "enqueue", "receive", "delete"
 """The verbs of a queue."""

@@ -38,7 +38,7 @@ RESENDS_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class QueueProtocol:
-    """How a worker serves its queue. checks: it looks into the log before it commits. deletes_first: see the module."""
+    """A way to serve a queue. checks: look into the log before a commit. deletes_first: see the module."""
 
     checks: bool = False
     deletes_first: bool = False
