@@ -33,3 +33,4 @@ COMMANDS = {
     "providers": ("providers", "List the locks that can be put to the test."),
     "completion": ("completion", "Print what a shell needs to complete commands, options and names."),
 }
+"""By name, the module (`MODULE/NAME`: a command of that module's group), and the line of help."""

@@ -46,9 +46,8 @@ class LazyGroup(Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, below = COMMANDS[cmd_name][0].partition("/")
-        found = importlib.import_module(f"lockref.cli.{module}").command
-        command: click.Command = found.commands[below] if below else found  # `delta/plan`: of the group `delta`.
-        return everywhere(command)
+        command: click.Command = importlib.import_module(f"lockref.cli.{module}").command
+        return everywhere(command.commands[below] if isinstance(command, click.Group) and below else command)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
