@@ -24,29 +24,20 @@ def command() -> None:
     "--versions", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Versions of each table."
 )
 @click.option(
-    "--writers",
-    type=WRITER_NUMBERS,
-    default="1..20",
-    show_default=True,
+    "--writers", type=WRITER_NUMBERS, default="1..20", show_default=True,
     help="One row for each number; 2,10 is a list.",
-)
+)  # fmt: skip
 @duration_option("--commit", "commit_ns", default="1s", about="Duration of one commit under the lock.")
 @click.option("--from-run", metavar="RUN", help="Take the durations of commits from a run, instead of --commit.")
 @duration_option("--deadline", "deadline_ns", default="10s", about="Longest time from the queue to the commit.")
 @click.option(
-    "--order",
-    default="fair",
-    show_default=True,
-    metavar="fair|unfair|closed-loop|random-winner|FILE",
+    "--order", default="fair", show_default=True, metavar="fair|unfair|closed-loop|random-winner|FILE",
     help="Order of versions in the queue.",
-)
+)  # fmt: skip
 @click.option(
-    "--coalesce",
-    type=click.IntRange(1, 1_000_000),
-    default=1,
-    show_default=True,
+    "--coalesce", type=click.IntRange(1, 1_000_000), default=1, show_default=True,
     help="Versions merged into one commit.",
-)
+)  # fmt: skip
 @click.option(
     "--protocol", type=PROTOCOLS, default="lock", show_default=True, help="rename-only: load before the lock."
 )
@@ -58,17 +49,13 @@ def command() -> None:
     "--every", "every_ns", about="From one version's arrival in the queue to the next; default all at once."
 )
 @click.option(
-    "--workers",
-    type=NumberList("workers", least=1, most=1_000, count_max=100),
+    "--workers", type=NumberList("workers", least=1, most=1_000, count_max=100),
     help="Compare with a queue for each table, owned by one of so many workers at a time.",
-)
+)  # fmt: skip
 @click.option(
-    "--batch",
-    type=click.IntRange(1, 1_000_000),
-    default=100,
-    show_default=True,
+    "--batch", type=click.IntRange(1, 1_000_000), default=100, show_default=True,
     help="Most items of a worker's version.",
-)
+)  # fmt: skip
 @duration_option(
     "--linger", "linger_ns", about="So long an item waits for others, unless the batch is full; default none."
 )
@@ -77,27 +64,18 @@ def command() -> None:
 )
 @duration_option("--lease", "lease_ns", default="20s", about="Lease by which a worker owns a queue.")
 @click.option(
-    "--loss",
-    type=click.FloatRange(0, 0.99),
-    default=0.0,
-    show_default=True,
+    "--loss", type=click.FloatRange(0, 0.99), default=0.0, show_default=True,
     help="Share of commits in which a worker dies.",
-)
+)  # fmt: skip
 @duration_option("--query-every", "query_every_ns", default="10s", about="Between two queries of a reader.")
 @click.option(
-    "--from-version",
-    type=click.IntRange(0, 1_000_000),
-    default=0,
-    show_default=True,
+    "--from-version", type=click.IntRange(0, 1_000_000), default=0, show_default=True,
     help="First version of every table.",
-)
+)  # fmt: skip
 @click.option(
-    "--attempts",
-    type=click.IntRange(0),
-    default=16,
-    show_default=True,
+    "--attempts", type=click.IntRange(0), default=16, show_default=True,
     help="Attempts per version, where the load is not under the lock; 0: no bound.",
-)
+)  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of poll phases and think times."
 )
