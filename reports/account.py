@@ -233,13 +233,17 @@ def judged_if_damaged(
 
 
 def judged_in_pieces(
-    history: Path, pieces: HistoryPieces, *, provenance: Mapping[str, object] = MappingProxyType({})
+    history: Path,
+    pieces: HistoryPieces,
+    *,
+    provenance: Mapping[str, object] = MappingProxyType({}),
+    seen: Callable[[pa.Table], None] = lambda _piece: None,
 ) -> Results | None:
     """The account of a history that is too long for the memory, judged piece by piece.
 
-    None where a record names no run, so that any run may have lost it: that asks for the whole. Its digest, its speed,
-    its thresholds and the causes of its failures are not in it, and a notice says so. Raises what `judged_history`
-    raises.
+    seen: told of each piece. None where a record names no run, so that any run may have lost it: that asks for the
+    whole. Its digest, its speed, its thresholds and the causes of its failures are not in it, and a notice says so.
+    Raises what `judged_history` raises.
     """
     known = history / "results.json" if history.is_dir() else None
     earlier = load_results(known) if known is not None and known.is_file() else None
@@ -247,6 +251,7 @@ def judged_in_pieces(
     judging = PiecewiseJudge(pieces.runs, damaged=pieces.notes.damaged, not_demanded=not_demanded)
     for piece in pieces:
         judging.add(piece)
+        seen(piece)
     if pieces.notes.nameless:
         return None
     summary = judging.end()
@@ -259,10 +264,12 @@ def judged_in_pieces(
         provenance=provenance,
         again=check_line(history),
     )
-    results.notices.append(
-        f"judged in pieces of {pieces.size:,} events, at most {judging.most:,} at once, and "
-        f"{counted(judging.split, 'run')} over several pieces: digests, speed, thresholds and causes were not looked at"
-    )
+    if judging.most:
+        results.notices.append(
+            f"judged in pieces of {pieces.size:,} events, at most {judging.most:,} at once, and "
+            f"{counted(judging.split, 'run')} over several pieces: digests, speed, thresholds and causes were not "
+            "looked at"
+        )
     results.notices += pieces.notes.lines
     return results
 

@@ -157,7 +157,19 @@ class HistoryPieces:
     size: int
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """The events, in the order of their files. Raises HistoryUnreadable as `load_history`."""
+        """The events, in the order of their files; small files make one piece. Raises HistoryUnreadable as
+        `load_history`.
+        """
+        waiting: list[pa.Table] = []
+        for piece in self._parts():
+            if waiting and sum(map(len, waiting)) + len(piece) > self.size:
+                yield pa.concat_tables(waiting).unify_dictionaries()
+                waiting = []
+            waiting.append(piece)
+        if waiting:
+            yield pa.concat_tables(waiting).unify_dictionaries()
+
+    def _parts(self) -> Iterator[pa.Table]:
         for path in self.files:
             try:
                 for batch in pq.ParquetFile(path).iter_batches(batch_size=self.size):

@@ -16,6 +16,7 @@ COMMANDS = {
     "replay": ("replay", "Re-run a stored failure: FIXED, FAILED or ERROR."),
     "explain": ("explain", "Tell why a stored failure happened: in words, as a table, as a diagram."),
     "bench": ("bench", "Contend with many threads on a real server."),
+    "soak": ("soak", "Let a lock work for long on a real server, and tell whether it leaks."),
     "wire": ("wire", "Watch and disturb any program on the wire to its store, and judge its lock."),
     "probe": ("probe", "Ask a store whether it can carry a lock, and of which design."),
     "evaluate": ("evaluate", "Probe a store, contend on it, strike its wire with faults: one page for an architect."),

@@ -1,10 +1,8 @@
 """The `lockref` command: subcommands by name, and one place where errors become exit codes.
 
-Subcommands load on use, so that `lockref --help` costs little more than Click.
-Exit code 1 means "a lock broke" and nothing else, so Click runs with
-`standalone_mode=False`: its own uses of 1 (Ctrl-C, broken pipe, plain errors)
-and Python's (an uncaught exception) are given other numbers here. The table
-is in docs/results.md.
+Subcommands load on use, so that `lockref --help` costs little more than Click. Exit code 1 means "a lock broke" (or
+leaks) and nothing else, so Click runs with `standalone_mode=False`: its own uses of 1 (Ctrl-C, broken pipe, plain
+errors) and Python's (an uncaught exception) are given other numbers here. The table is in docs/results.md.
 """
 
 from __future__ import annotations
@@ -28,7 +26,9 @@ from scenarios import interrupts
 from scenarios.supervised import supervised
 from scenarios.worlds.processes.import_watch import ends_stuck_import
 
-_RUN_LOCKS = ("sim", "campaign", "gate", "envelope", "replay", "explain", "bench", "evaluate", "scenario", "cluster")
+_RUN_LOCKS = (
+    "sim", "campaign", "gate", "envelope", "replay", "explain", "bench", "soak", "evaluate", "scenario", "cluster",
+)  # fmt: skip
 _WATCHED = (*_RUN_LOCKS, "report")
 """Commands in whose process a lock under test, or a JVM, can end or hold it up. `wire` starts its program apart."""
 

@@ -34,7 +34,7 @@ import sys
 import threading
 import weakref
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -90,11 +90,7 @@ class SpoolRecorder(Recorder):
         self._part = part
         self._is_forked = False
         self._full_rows = 0
-        self._file_rows = _FIRST_ROWS
-        self._text_bytes = _FIRST_TEXT_BYTES
-        self._text_file = self._made("texts", 0, _FIRST_TEXT_BYTES)
-        self._file = self._made("rows", 0, _FIRST_ROWS * _ROW_BYTES)
-        self._append = _checked(self._file)
+        self._begin_files()
         me = weakref.ref(self)
 
         def leave() -> None:
@@ -103,6 +99,26 @@ class SpoolRecorder(Recorder):
 
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=leave)
+
+    def _begin_files(self) -> None:
+        self._file_rows = _FIRST_ROWS
+        self._text_bytes = _FIRST_TEXT_BYTES
+        self._text_file = self._made("texts", 0, _FIRST_TEXT_BYTES)
+        self._file = self._made("rows", 0, _FIRST_ROWS * _ROW_BYTES)
+        self._append = _checked(self._file)
+
+    def begin_part(self, part: int) -> None:
+        """Go on in a new part, whose texts begin anew. No event may be under way in another thread.
+
+        A forked child stays in its memory.
+        """
+        if self._is_forked:
+            return
+        self._part = part
+        self._full_rows = 0
+        self.texts = [""]
+        self._codes = {"": 0}
+        self._begin_files()
 
     def __len__(self) -> int:
         if self._is_forked:
@@ -220,7 +236,13 @@ def read_spool(folder: Path) -> pa.Table:
         raise HistoryUnreadable(f"{folder} is no recording of a run: {error}") from error
     if about != _FORMAT:
         raise HistoryUnreadable(f"{folder} was recorded by another version of lockref, or on another kind of machine")
-    parts = sorted({int(name[1]) for path in folder.iterdir() if (name := _FILE_NAME.fullmatch(path.name))})
+    return read_parts(
+        folder, sorted({int(name[1]) for path in folder.iterdir() if (name := _FILE_NAME.fullmatch(path.name))})
+    )
+
+
+def read_parts(folder: Path, parts: Sequence[int]) -> pa.Table:
+    """These parts of a spool as one run of the history schema. Otherwise as `read_spool`."""
     return one_run([to_table([_Part(folder, part)]) for part in parts])
 
 

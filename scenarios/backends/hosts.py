@@ -126,14 +126,15 @@ def _own_folder(name_or_uri: str, via: str, _admission: Admission) -> Iterator[R
     """A folder of its own in a ZooKeeper. Nothing is measured: a ZooKeeper compares versions."""
     with contextlib.ExitStack() as stack:
         uri, version = name_or_uri, ""
+        pids: tuple[int, ...] = ()
         if _own_kind(name_or_uri) != COORDINATION.name:
             raise no_sessions(name_or_uri)
         if ":" not in name_or_uri:
             running = stack.enter_context(started_by_name(name_or_uri, via))
-            uri, version = running.uri, running.version
+            uri, version, pids = running.uri, running.version, running.pids
         folder = f"lockref-{ThreadRuntime().token_bytes(6).hex()}"
         own = stack.enter_context(folder_in(parse_store_uri(uri), folder, timeout_ns=_REACH_TIMEOUT_NS))
-        yield RunningBackend(name=name_or_uri, uri=f"{SCHEME}://{hosts_of(own)}", version=version)
+        yield RunningBackend(name=name_or_uri, uri=f"{SCHEME}://{hosts_of(own)}", version=version, pids=pids)
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ class RunningBackend:
     was named. ready_s: from process start to readiness.
     bucket_uri: of a server of ours with buckets, also where `uri` is a table's; "" of others.
     measured: which conditions it kept; None where nobody has asked yet. notices: what is to be told of how it was let
-    in.
+    in. pids: of a server of ours that no plan can strike.
     """
 
     name: str
@@ -54,6 +54,12 @@ class RunningBackend:
     measured: Measurements | None = None
     bucket_uri: str = ""
     notices: tuple[str, ...] = ()
+    pids: tuple[int, ...] = ()
+
+    @property
+    def processes(self) -> list[int]:
+        """The processes of a server of ours by now; none of anybody else's, and of one in a container."""
+        return list(self.pids) if self.server is None else self.server.pids
 
 
 class ReadyingServer(Protocol):

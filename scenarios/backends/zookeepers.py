@@ -25,7 +25,8 @@ def started_by_name(name: str, via: str) -> Iterator[RunningBackend]:
     Errors: CapabilityMissing for several servers in containers; BackendUnavailable if it does not get ready.
     """
     with _starting(name, via) as servers:
-        yield RunningBackend(name=name, uri=servers.uri, version=servers.version)
+        pids = tuple(servers.pids) if isinstance(servers, ZooKeeperServers) else ()
+        yield RunningBackend(name=name, uri=servers.uri, version=servers.version, pids=pids)
 
 
 def _starting(name: str, via: str) -> AbstractContextManager[ZooKeeperServers | ContainedZooKeeper]:

@@ -26,15 +26,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.clouds.uri import cloud_of, open_store, parse_store_uri
 from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError, OutcomeUnknown
-from lockref.history import REQUESTS_PER_PROCESS, Recorder, RunRow, digests, runs_table
+from lockref.history import REQUESTS_PER_PROCESS, SCHEMA, Recorder, RunRow, digests, runs_table
 from lockref.lab.loading import ProviderSpec
-from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, last_event_ns, read_spool
+from lockref.lab.spool import SPOOL, begin_spool, last_event_ns, read_spool
+from lockref.lab.windows import Windows, last_event_of, recorder_of
 from lockref.ports import Channel
 from lockref.provider import DEFAULT_STORE, LockSettings, StateDecoder
 from lockref.runtime import NS_PER_S, ThreadRuntime
@@ -87,6 +89,28 @@ class RealOutcome:
     lost: tuple[LostWorker, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptEvents:
+    """Events of a run that stand in its folder already: how many, and when the last fault struck; None: none did."""
+
+    count: int
+    last_fault_ns: int | None
+
+
+class WindowKeeper(Protocol):
+    """Keeps the events of a run that is recorded in windows, and takes them out of the spool while the run goes on."""
+
+    @property
+    def windows(self) -> Windows: ...
+
+    def keep_rest(self, *, until_ns: int | None) -> KeptEvents:
+        """Keep all that is left in the spool, up to an instant; None for all. The run has ended, and records no more.
+
+        Raises HistoryUnreadable for a spool that was damaged.
+        """
+        ...
+
+
 def run_real(
     scenario: Scenario,
     spec: ProviderSpec,
@@ -101,6 +125,7 @@ def run_real(
     places: LogPlaces | None = None,
     plan: FaultPlan | None = None,
     server: RestartableServer | None = None,
+    keeper: WindowKeeper | None = None,
 ) -> RealOutcome:
     """Run a scenario against the store at `store_uri`, with its fault plan.
 
@@ -112,6 +137,8 @@ def run_real(
         which `write_history` replaces. Default a temporary one.
     places: of the logs, where the clients commit to such. Default beside the locks.
     plan: in the place of what the seed draws. server: the store's, where it was started here.
+    keeper: of a long run. The clients then have processes of their own in any case, a store in memory answers at once,
+        and the history stands in `folder`: `events` of the outcome is empty.
     Errors: ConfigError for a plan that no real run can carry out, for a bad store or count, and for faults of a
     process that has several clients; CapabilityMissing for faults on requests of a store without HTTP;
     BackendUnavailable if the store does not answer.
@@ -142,12 +169,14 @@ def run_real(
         seed=seed,
         first_number=1,
         places=places,
+        windows=None if keeper is None else keeper.windows,
+        is_on_a_network=keeper is None,
     )
     has_struck_nodes = not struck_processes(plan).isdisjoint(mixture.nodes)
     jobs = _shared_out(job, processes, nodes=mixture.nodes if has_struck_nodes else {})
     row = _row(job, parse_store_uri(store_uri), processes=None if plan.faults else processes)
     with _recording(folder) as (kept, spool):
-        recorder = SpoolRecorder(spool, 0)
+        recorder = recorder_of(job.windows, spool, 0, runtime.monotonic_ns())
         recorder.is_detailed = scenario.needs_detail
         # Nodes that a fault strikes have processes of their own.
         companions = _companions(
@@ -164,15 +193,19 @@ def run_real(
             row["host_late_ns"] = max(host.late_ns, reports.host_late_ns)
             if TASKS_LEFT in measures_of(scenario.thresholds) and reports.is_complete:
                 row["tasks_left"] = sorted(reports.tasks_left)
-        reports.lost[:] = [_at_its_last_event(worker, spool) for worker in reports.lost]
+        last_of = last_event_ns if keeper is None else last_event_of
+        reports.lost[:] = [_at_its_last_event(worker, last_of(spool, worker.number)) for worker in reports.lost]
         _record_crashes(recorder, reports.lost)
         if places is not None and is_log:
             _settle(places, {table_of(scenario.workload, name, key) for name in job.names}, recorder, spool)
         end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
-        events = read_spool(spool)
+        if keeper is None:
+            events, kept_events = read_spool(spool), None
+        else:
+            events, kept_events = SCHEMA.empty_table(), keeper.keep_rest(until_ns=reports.cut_ns)
     if injection is not None:
         row["fault_effects"] = fault_effects(injection.work.counts())
-    outcome = _outcome(row, events, reports, end_ns)
+    outcome = _outcome(row, events, reports, end_ns, kept_events)
     return outcome if injection is None else replace(outcome, plan=plan, fault_counts=injection.work.counts())
 
 
@@ -236,7 +269,7 @@ def _shared_out(job: Job, processes: int, *, nodes: Mapping[str, DeclaredNode]) 
 def _contend(
     jobs: Sequence[Job],
     row: RunRow,
-    recorder: SpoolRecorder,
+    recorder: Recorder,
     runtime: ThreadRuntime,
     kept: Path,
     spool: Path,
@@ -264,14 +297,14 @@ def _contend(
         end_ns = injection.work.end_ns()
         row["faults_end_ns"] = None if end_ns is None else start_ns + end_ns
         return reports
-    if len(jobs) == 1:
+    if len(jobs) == 1 and jobs[0].windows is None:
         threads = ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime)
         return _alone(threads, began, raise_if_interrupted)
     with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
         return workers.run(began(workers.gather()))
 
 
-def _resource(job: Job, recorder: SpoolRecorder, runtime: ThreadRuntime) -> Channel:
+def _resource(job: Job, recorder: Recorder, runtime: ThreadRuntime) -> Channel:
     """The resource that the clients of all processes share."""
     workload = job.scenario.workload
     if workload.has_queue:
@@ -288,7 +321,7 @@ def _resource(job: Job, recorder: SpoolRecorder, runtime: ThreadRuntime) -> Chan
     return LocalChannel(hosts, runtime.mutex())
 
 
-def _settle(places: LogPlaces, tables: Iterable[str], recorder: SpoolRecorder, spool: Path) -> None:
+def _settle(places: LogPlaces, tables: Iterable[str], recorder: Recorder, spool: Path) -> None:
     """Record what the clients could not know of their logs. Errors: BackendUnavailable if a log cannot be read."""
     with closing(open_store(places.objects, request_timeout_ns=LOG_TIMEOUT_NS)) as store:
         try:
@@ -297,8 +330,11 @@ def _settle(places: LogPlaces, tables: Iterable[str], recorder: SpoolRecorder, s
             raise BackendUnavailable(f"a log cannot be read after the run: {error}") from error
 
 
-def _outcome(row: RunRow, events: pa.Table, reports: Reports, end_ns: int) -> RealOutcome:
-    """The history of a run that is over. row: what was known of it when its clients were let go."""
+def _outcome(row: RunRow, events: pa.Table, reports: Reports, end_ns: int, kept: KeptEvents | None) -> RealOutcome:
+    """The history of a run that is over. row: what was known of it when its clients were let go.
+
+    kept: the events, where they stand in its folder already.
+    """
     if reports.cut_ns is not None:
         # Clients go on until their process ends, and processes end one after the other.
         events = events.filter(pc.less_equal(events["at_ns"], end_ns))
@@ -306,11 +342,11 @@ def _outcome(row: RunRow, events: pa.Table, reports: Reports, end_ns: int) -> Re
         {
             "request_timeout_ns": reports.request_timeout_ns,
             # A process that dies disturbs the run like any fault.
-            "faults_end_ns": _last_fault_ns(events, row["faults_end_ns"]),
+            "faults_end_ns": _last_fault_ns(events, row["faults_end_ns"], None if kept is None else kept.last_fault_ns),
             "end_ns": end_ns,
             "is_cut_off": reports.cut_ns is not None or bool(reports.unfinished),
             "digest": digests(events).get(0),
-            "event_count": len(events),
+            "event_count": len(events) if kept is None else kept.count,
         }
     )
     return RealOutcome(
@@ -322,15 +358,15 @@ def _outcome(row: RunRow, events: pa.Table, reports: Reports, end_ns: int) -> Re
     )
 
 
-def _last_fault_ns(events: pa.Table, planned_ns: int | None) -> int | None:
+def _last_fault_ns(events: pa.Table, planned_ns: int | None, kept_ns: int | None) -> int | None:
     """When the last fault struck or ended, after which nothing disturbs the run; not before the plan's own end.
 
-    planned_ns: that end; None if a fault of the plan never ends.
+    planned_ns: that end; None if a fault of the plan never ends. kept_ns: of events that are kept already.
     """
     if planned_ns is None:
         return None
     instants = events.filter(pc.equal(events["kind"], Kind.FAULT.name.lower()))["at_ns"]
-    last_ns: int = max([*instants.to_pylist(), planned_ns])
+    last_ns: int = max([*instants.to_pylist(), planned_ns, kept_ns or planned_ns])
     return last_ns
 
 
@@ -367,12 +403,11 @@ def _alone(threads: ClientThreads, began: Callable[[int], int], raise_if_interru
     return reports
 
 
-def _at_its_last_event(worker: LostWorker, spool: Path) -> LostWorker:
+def _at_its_last_event(worker: LostWorker, last_ns: int | None) -> LostWorker:
     """The worker as one that died right after the last event that it recorded, not when that was noticed.
 
     It did nothing in between. One that was frozen for that time could not even report that its grant was over.
     """
-    last_ns = last_event_ns(spool, worker.number)
     return worker if last_ns is None else replace(worker, at_ns=last_ns + 1)
 
 

@@ -17,6 +17,7 @@ from lockref.errors import BackendUnavailable, CapabilityMissing, ConfigError
 from lockref.history import Recorder
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.recording import Journal, host_stamp, recorded_port
+from lockref.lab.windows import Windows
 from lockref.ports import Channel, PortKind
 from lockref.provider import DEFAULT_STORE
 from lockref.runtime import NS_PER_S, Task, ThreadRuntime
@@ -66,6 +67,8 @@ class Job:
 
     places: of the logs, where the clients commit to such. routes: how its only client reaches the store, in a run with
     a fault plan. node: the program of a process that is no client; its only name is the node's.
+    windows: of a run that is recorded in such. is_on_a_network: a store in memory answers as late as over a network, so
+    that requests overlap.
     """
 
     scenario: Scenario
@@ -80,6 +83,8 @@ class Job:
     routes: Routes = field(default_factory=Routes)
     incarnation: int = 1
     node: DeclaredNode | None = None
+    windows: Windows | None = None
+    is_on_a_network: bool = True
 
 
 def process_stream(seed: int, label: str, client: str, incarnation: int) -> Stream:
@@ -263,7 +268,7 @@ class ClientThreads:
             raise CapabilityMissing(f"a real run has no {service!r}, only one {mixture.stands_on}")
         served = service_kind(kind.name)
         channel = self._channel(served, timeout_ns, client=journal.node)
-        if cloud_of(parse_store_uri(self.job.store_uri)).is_in_process:
+        if self.job.is_on_a_network and cloud_of(parse_store_uri(self.job.store_uri)).is_in_process:
             drawn = process_stream(self.job.seed, f"latency/{kind.name}", journal.node, self.job.incarnation)
             channel = LatentChannel(channel, drawn, self.runtime.sleep)
         if self._announcements is not None:

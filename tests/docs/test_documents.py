@@ -36,6 +36,7 @@ SHORTER = (
     # A cluster and a bucket are somebody's; tests/spark has one of its own.
     (re.compile(r" --master \S+"), ""),
     (re.compile(r"--out s3a://\S+"), "--out here"),
+    (re.compile(r"^(lockref soak .*)--for \S+"), r"\1--for 2s"),
     (re.compile(r"^(lockref fuzz .*)--max-time \S+"), r"\1--runs 8 --jobs 1 --shrink-for 0s"),
     (re.compile(r"^(lockref sim .*--explore .*)--max-time \S+"), r"\1--max-time 1s --jobs 1"),
     (re.compile(r"^lockref probe\b"), "lockref probe --for 3s --rounds 2"),
@@ -46,7 +47,7 @@ SHORTER = (
 """What a document shows large is run small: it is the form that must be right."""
 
 NEEDS_SERVER = re.compile(
-    r"^lockref ((demo|bench|cluster|backends up|wire)\b|probe (?!memory:|.* --dry-run)|evaluate (?!memory:))"
+    r"^lockref ((demo|bench|soak|cluster|backends up|wire)\b|probe (?!memory:|.* --dry-run)|evaluate (?!memory:))"
 )
 NEEDS_SPARK = re.compile(r"^lockref (demo|report)\b")
 
@@ -71,6 +72,7 @@ LASTING = re.compile(r"^lockref bench (e\d|swarm|w16-helping|incident)")
 PROBED = [case for case in COMMANDS if case[1].startswith("lockref probe") and NEEDS_SERVER.match(case[1])]
 REACHED = [case for case in PROBED if "--stop-node" not in case[1]]
 """Without the one whose commands are about machines that nobody has here."""
+SOAKED = [case for case in COMMANDS if case[1].startswith("lockref soak") and "zookeeper" not in case[1]]
 ON_THE_WIRE = [case for case in COMMANDS if case[1].startswith("lockref wire") and "docs/examples" in case[1]]
 
 
@@ -124,6 +126,19 @@ def test_a_shown_command_runs(document: str, command: str, workplace: Path, caps
     code = run(_shortened(command))
     told = capsys.readouterr()
     assert code in (0, 1, 3, 4), f"{document}: `{command}` exits {code}: {told.err}"
+
+
+@pytest.mark.long
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+@pytest.mark.parametrize(("document", "command"), SOAKED, ids=[command for _, command in SOAKED])
+def test_a_shown_soak_runs(
+    document: str, command: str, workplace: Path, capsys: pytest.CaptureFixture[str], ministack_uri: str
+) -> None:
+    """A `soak` of two seconds is too short to tell, and says so; faults come later than that."""
+    arguments = [ministack_uri if argument == "ministack" else argument for argument in _shortened(command)]
+    code = run(arguments)
+    assert code == 3, f"{document}: `{command}` exits {code}: {capsys.readouterr().err}"
 
 
 @pytest.mark.realbackend

@@ -31,7 +31,7 @@ MAY_IMPORT = {
 
 REPORTS_KNOW = {
     "lockref.atomic_files", "lockref.claims", "lockref.durations", "lockref.errors", "lockref.history",
-    "lockref.java", "lockref.lab.spool", "lockref.quantities", "lockref.stores.probe.fingerprint",
+    "lockref.java", "lockref.lab.spool", "lockref.quantities", "lockref.samples", "lockref.stores.probe.fingerprint",
     "lockref.strict_json", "lockref.temporary_folders", "lockref.words",
 }  # fmt: skip
 """What the reports may know of the reference: the history record, its outcomes, what locks claim, errors, the reader of

@@ -69,6 +69,7 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
     "lockref/helix/cluster/file_values.py": ({"int(value)"}, TYPED),
     "lockref/helix/shipped/stored_record.py": ({"int(found)"}, "digits alone, and the caller takes the ValueError"),
     "lockref/helix/state_model.py": ({"int(count)"}, "a count that the model's check has found to be one"),
+    "lockref/lab/windows.py": ({"int(found[1])"}, MATCHED),
     "lockref/lab/spool.py": (
         {
             "int(name[1])",

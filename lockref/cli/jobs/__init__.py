@@ -10,7 +10,7 @@ of command lines; the commands read those, call one job, and nobody else calls a
   own audit tells: `auditing`
 - the runs that a folder keeps: `runs/`; a run that goes on, followed from beside: `watch/`
 - a stored failure: run again: `replaying`, told from its cause to its effect: `explaining`
-- a lock over very many seeds, on any executor: `campaign/`
+- a lock over very many seeds, on any executor: `campaign/`; at work for long on a real server: `soak/`
 - plans under which a lock breaks, looked for: `search/`
 - a lock through the whole catalogue: `gate/`, over a plane of disturbances: `envelope/`
 - a store: asked what it keeps: `probing`, or whether to take it for a lock: `evaluation/`

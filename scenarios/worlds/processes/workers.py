@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from lockref.errors import BackendUnavailable, LockrefError
-from lockref.lab.spool import SpoolRecorder
+from lockref.lab.windows import recorder_of
 from lockref.ports import Channel, Reply, Request
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.words import Outcome
@@ -71,7 +71,7 @@ def _worker(job: Job, spool: Path, part: int, control: Connection, resource: Con
     faulthandler.enable()
     end_with_parent(parent)
     runtime = ThreadRuntime()
-    recorder = SpoolRecorder(spool, part)
+    recorder = recorder_of(job.windows, spool, part, runtime.monotonic_ns())
     recorder.is_detailed = job.scenario.needs_detail
     host = HostWatch(runtime)
     threads: ClientThreads | NodeTask

@@ -143,18 +143,21 @@ def conclude(
     failed: LockrefError | None = None,
     skipped: Mapping[str, str] = MappingProxyType({}),
     errors: Mapping[str, str] = MappingProxyType({}),
+    further: Mapping[str, object] = MappingProxyType({}),
+    further_code: int = 0,
 ) -> int:
     """End a job that judged runs: describe its folder, print the document or the folder's path; its exit code.
 
     skipped: scenarios that do not apply to the lock, with the reason.
     errors: scenarios that could not be run to their end, with the error; they have been told.
+    further: what the job has to say in the document besides; further_code: the exit code of that.
     failed: what ended it early. It is raised again where nothing was judged
     before and no document is due; otherwise it is said, and what was judged
     still counts: a proven failure is not hidden by a server that then went away.
     """
     if failed is not None and not results and not (console.as_json and errors):
         raise failed
-    code = code_of(results, allowed) if results else 0
+    code = worst((code_of(results, allowed) if results else 0, further_code))
     if failed is not None:
         code = worst((code, failed.exit_code))
     if errors:
@@ -166,6 +169,7 @@ def conclude(
         ended.update({"not applicable": len(skipped), "could not be run": len(errors)})
         console.say("in all: " + ", ".join(f"{number:,} {how}" for how, number in ended.items() if number))
     document = document_of(results, digest=joint_digest(results), folder=folder.path, skipped=skipped, errors=errors)
+    document |= further
     folder.describe(status="finished" if failed is None else "failed", verdict=document["verdict"], exit_code=code)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotation_lines(results, **gate(allowed)):

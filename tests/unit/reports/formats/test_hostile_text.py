@@ -205,6 +205,7 @@ ARGUMENTS = (
     ["campaign", "e30", "--seeds", "1..2", "--conf"], ["envelope", "--axis"], ["envelope", "--provider"],
     ["fuzz"], ["fuzz", "e30", "--provider"], ["sim", "e30", "--explore"],
     ["bench", "--backend"], ["bench"], ["wire", "--"],
+    ["soak"], ["soak", "--backend"], ["soak", "--faults"], ["soak", "--resume"],
     ["wire", "-b"], ["probe"], ["evaluate"], ["scenario", "validate"], ["scenario", "test"], ["scenario"],
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["plan", "--workers"],
     ["plan"], ["cluster", "run"],

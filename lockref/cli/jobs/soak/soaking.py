@@ -1,0 +1,115 @@
+"""`lockref soak`: one lock at work for long on a real server, judged by its clauses and by what it never gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from lockref.cli.jobs.shown.console import printable
+from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, steps_of
+from lockref.cli.jobs.soak.judging import judge_stretches
+from lockref.cli.jobs.soak.settings import Asked, asked_before
+from lockref.errors import ConfigError, LockrefError
+from lockref.runtime import NS_PER_S
+from reports.account import write_results
+from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
+from reports.html.soak import write_soak_page
+from scenarios.runs import RunFolder, nothing_recorded, provenance
+from scenarios.soak.running import Soaked, soak_on
+from scenarios.soak.stretches import next_stretch, soaked_ns, stretch_folders
+
+if TYPE_CHECKING:
+    from lockref.cli.jobs.shown.console import Console
+    from reports.soak.verdict import SoakVerdict
+
+REST_MIN_NS: Final = NS_PER_S
+"""A soak of which less is left is judged at once."""
+
+_CODES: Final = {"flat": HELD, "leaks": VIOLATED, "inconclusive": INCONCLUSIVE}
+_STYLES: Final = {"flat": "good", "leaks": "bad", "rises": "", "inconclusive": ""}
+
+
+def soak(console: Console, asked: Asked, *, allowed: Sequence[int]) -> int:
+    """Soak, judge, and write page and document. Returns the exit code. allowed: exit codes that count as success.
+
+    Errors: what `soak_on` raises, where nothing was measured before it; KeyboardInterrupt after Ctrl-C.
+    """
+    asked.settings()
+    with begin_run("soak", provenance(asked.told())) as folder:
+        return _soak_in(console, folder, asked, lasting_ns=asked.lasting_ns, allowed=allowed)
+
+
+def resume(console: Console, name: str, *, allowed: Sequence[int]) -> int:
+    """Go on with a soak that was killed, interrupted, or lost its server. Otherwise as `soak`."""
+    path, asked, about = asked_before(name)
+    asked.settings()
+    with RunFolder.resume(path, about) as folder:
+        done_ns = soaked_ns(path)
+        console.say(f"{done_ns / NS_PER_S:.0f} s of {asked.lasting_ns / NS_PER_S:g} s are done, in {path}", style="dim")
+        return _soak_in(console, folder, asked, lasting_ns=asked.lasting_ns - done_ns, allowed=allowed)
+
+
+def _soak_in(console: Console, folder: RunFolder, asked: Asked, *, lasting_ns: int, allowed: Sequence[int]) -> int:
+    settings = asked.settings()
+    begins = steps_of(console, folder)
+    soaked: Soaked | None = None
+    failed: LockrefError | None = None
+    if lasting_ns >= REST_MIN_NS:
+        try:
+            soaked = soak_on(settings, lasting_ns=lasting_ns, folder=next_stretch(folder.path), progress=begins)
+            failed = soaked.error
+        except ConfigError:
+            raise
+        except LockrefError as error:
+            failed = error
+    title = f"{settings.scenario.name} on {asked.backend} under {settings.spec.name}"
+    begins("judging what was recorded")
+    # What an error has left in a recording is kept, too.
+    soaked_ns(folder.path)
+    stretches = stretch_folders(folder.path)
+    judged = judge_stretches(stretches, title=title, about=folder.about)
+    if not judged.results:
+        raise failed or nothing_recorded(folder.path)
+    notices = list(soaked.notes) if soaked is not None else []
+    if failed is not None:
+        notices.append(f"ended early: {failed}")
+    for path, results in zip(judged.folders, judged.results, strict=True):
+        if path == stretches[-1]:
+            results.notices += notices
+        write_results(path, results, allowed=allowed)
+        say_results(console, results)
+    _say(console, judged.told)
+    page = write_soak_page(
+        judged.told,
+        judged.results,
+        folder.path,
+        title=title,
+        origin=f"{folder.about.get('command', '')}, lockref {folder.about.get('lockref', '')}",
+        notices=notices,
+    )
+    console.say(f"page  {page}", style="dim")
+    if soaked is not None and soaked.is_interrupted:
+        console.say(f"`lockref soak --resume {folder.path}` goes on", style="dim")
+        raise KeyboardInterrupt
+    folder.describe(soak=judged.told.verdict)
+    code = _CODES[judged.told.verdict]
+    return conclude(
+        console,
+        folder,
+        judged.results,
+        allowed=allowed,
+        failed=failed,
+        further=judged.told.told(),
+        further_code=HELD if code in set(allowed) - {VIOLATED} else code,
+    )
+
+
+def _say(console: Console, told: SoakVerdict) -> None:
+    """The verdict of the soak, and a line for each resource: of the lock all, of others those that are not flat."""
+    console.say(f"{told.verdict.upper():<12} {told.statement}", style=_STYLES[told.verdict])
+    for each in told.findings:
+        if each.decides or each.name in ("latency", "cpu", "network") or each.verdict == "leaks":
+            whose = "" if each.decides else f"{each.role}, told only: " if each.verdict == "leaks" else ""
+            console.say(
+                f"  {whose}{printable(each.line, limit=400)}", style=_STYLES[each.verdict] if each.decides else ""
+            )

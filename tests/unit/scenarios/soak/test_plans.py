@@ -1,0 +1,58 @@
+"""Faults at a low rate: those of a scenario, again and again."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockref.errors import ConfigError
+from scenarios.definition.load import load_scenario
+from scenarios.soak.plans import LENGTH_MAX_NS, plan_at_low_rate
+from scenarios.soak.running import soak_scenario
+
+MINUTE = 60_000_000_000
+
+
+def plan_of(name, *, lasting=10):
+    return plan_at_low_rate(load_scenario(name), every_ns=MINUTE, lasting_ns=lasting * MINUTE, seed=3)
+
+
+def test_the_faults_of_a_swarm_come_once_in_every_minute_and_are_short():
+    """Each turn is drawn anew and stays in its minute; no id comes twice."""
+    plan = plan_of("swarm-on-the-wire")
+    turns = {}
+    for fault in plan.faults:
+        turn = int(fault.id.partition("-")[0]) - 1
+        turns.setdefault(turn, []).append(fault.kind)
+        begins = [each for each in (fault.at_ns, fault.when and fault.when.after_ns) if each is not None]
+        assert all(MINUTE // 2 + turn * MINUTE <= each < MINUTE // 2 + (turn + 1) * MINUTE for each in begins)
+        assert (fault.length_ns or 0) <= LENGTH_MAX_NS
+    assert len(turns) > 5
+    assert len(set(map(tuple, turns.values()))) > 1
+    assert len({fault.id for fault in plan.faults}) == len(plan.faults)
+
+
+def test_a_fault_at_a_request_waits_for_a_request_of_its_turn():
+    """A trigger without a window would fire once, at the begin of the run."""
+    plan = plan_of("e11-create-reply-lost", lasting=3)
+    whens = [fault.when for fault in plan.faults if fault.when is not None]
+    assert all(when.after_ns is not None and when.before_ns is not None for when in whens)
+    assert len(plan.faults) == 3
+
+
+def test_a_scenario_without_a_fault_that_can_be_carried_out_is_refused():
+    """A soak with faults that never strike would show nothing of them."""
+    with pytest.raises(ConfigError, match="has no fault"):
+        plan_of("contention")
+
+
+def test_a_soak_is_too_short_for_its_first_fault():
+    """Nothing is drawn that would strike after the end."""
+    assert plan_at_low_rate(load_scenario("contention"), every_ns=MINUTE, lasting_ns=MINUTE // 4, seed=1).faults == ()
+
+
+def test_the_scenario_of_a_soak_keeps_its_workload_and_loses_its_faults():
+    """Its cycles have no end, and what strikes is what --faults names."""
+    scenario = soak_scenario("swarm-on-the-wire")
+    assert (scenario.faults, scenario.swarm, scenario.workload.cycles.least) == ([], None, 10**9)
+    with pytest.raises(ConfigError, match="Delta log"):
+        soak_scenario("w16-under-lock")
