@@ -35,11 +35,12 @@ from reports.checks.demands import demand_text
 from reports.checks.summary import Summary
 from reports.history_files import CHUNKS
 from scenarios.batch import CHUNK, run_seeds
+from scenarios.campaigns.sheltered import shelter
 from scenarios.checkpoint import Checkpoint, Chunk, Fingerprint, Sources
 from scenarios.definition.draw import Draws
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
-from scenarios.executor import cores, executor_for
+from scenarios.executor import Executor, cores, executor_for
 from scenarios.search.schedules import Exploration
 from scenarios.worlds.judged_result import History, JudgedResult, joined_histories, only_runs
 from scenarios.worlds.simulated import RunOutcome
@@ -187,6 +188,19 @@ class CampaignResult(JudgedResult):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Executors on which several groups of campaigns run, one after the other.
+
+    executor: begun, and ended by whoever made it. sent: a lock by its name, as executors load it. slots: the pieces
+    that can run at the same time, as far as is known by now.
+    """
+
+    executor: Executor
+    sent: Mapping[str, ProviderSpec]
+    slots: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
     """One chunk of one campaign, as a worker gets it. keep_runs: how many of its first runs to keep."""
 
@@ -197,6 +211,9 @@ class _Piece:
     watched: int
     keep_runs: int
     compare_every: int
+
+    def __str__(self) -> str:
+        return f"seeds {self.seeds[0]:,} to {self.seeds[-1]:,} of {self.scenario.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,12 +269,15 @@ def run_campaigns(
     campaigns: Sequence[Campaign],
     *,
     processes: int = 1,
+    cluster: Cluster | None = None,
     is_over: Callable[[], bool] = lambda: False,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
 ) -> Generator[CampaignResult, None, None]:
     """Simulate and judge; the results in the order of the campaigns, each as soon as it is complete.
 
-    is_over: asked after each chunk; True ends the campaign that the chunk belongs to, and no later one begins.
+    processes: of this machine, in a pool that lives as long as the generator. cluster: runs the chunks in their place,
+    and each lock in a process of its own. is_over: asked after each chunk; True ends the campaign that the chunk
+    belongs to, and no later one begins.
     A campaign that meets an error ends with `error` set, and the others go on. KeyboardInterrupt ends all: the result
     of the campaign that it met has `is_interrupted` and what was finished; it is the last one.
     """
@@ -268,7 +288,12 @@ def run_campaigns(
     count = sum(-(-len(campaign.seeds) // CHUNK) for campaign in campaigns)
     error: LockrefError | None = None
     # Closed here, because the worker processes of a pool end with it.
-    with closing(executor_for(processes, count).map(_judged, _pieces(running, on_progress))) as answers:
+    pieces = _pieces(running, on_progress)
+    if cluster is None:
+        mapped = executor_for(processes, count).map(_judged, pieces)
+    else:
+        mapped = cluster.executor.map(_judged_in_shelter, _sent(pieces, cluster))
+    with closing(mapped) as answers:
         try:
             for judged in answers:
                 while ended < judged.campaign:
@@ -382,6 +407,20 @@ def _pieces(running: Sequence[_Running], on_progress: Callable[[CampaignResult],
             if current.is_over:
                 break
             yield piece
+
+
+def _sent(pieces: Iterator[_Piece], cluster: Cluster) -> Iterator[_Piece]:
+    for piece in pieces:
+        yield replace(piece, spec=cluster.sent[piece.spec.name])
+
+
+def _judged_in_shelter(piece: _Piece) -> _JudgedPiece:
+    """`_judged` where a lock that ends its process would take an executor with it."""
+    try:
+        return shelter().call(_judged, piece)
+    except LockrefError as error:
+        # A value, so that no executor takes a lock's fault for one of its own and tries again.
+        return _JudgedPiece(campaign=piece.campaign, error=error)
 
 
 def _judged(piece: _Piece) -> _JudgedPiece:

@@ -9,7 +9,9 @@ import click
 from lockref.cli.options import (
     ALLOWED,
     AS_JSON,
+    CONF,
     DEMANDS,
+    MASTER,
     PROVIDER,
     SEED_RANGE,
     Duration,
@@ -24,10 +26,8 @@ from lockref.cli.options import (
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...", shell_complete=scenario_names)
 @PROVIDER
 @click.option("--seeds", type=SEED_RANGE, default="1..10000", show_default=True, help="A..B, at most ten million.")
-@click.option(
-    "--master", help="Run on Spark: local[*], spark://HOST:PORT, yarn or k8s://…; default: processes, without Java."
-)
-@click.option("--conf", "settings", multiple=True, metavar="spark.NAME=VALUE", help="A setting of Spark; repeatable.")
+@MASTER
+@CONF
 @click.option(
     "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
     help="Without --master: processes; auto: one for each core, where that is faster.",

@@ -6,7 +6,17 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import AS_JSON, NEW_FOLDER, SEED_RANGE, AxisText, Duration, Processes, provider_names
+from lockref.cli.options import (
+    AS_JSON,
+    CONF,
+    MASTER,
+    NEW_FOLDER,
+    SEED_RANGE,
+    AxisText,
+    Duration,
+    Processes,
+    provider_names,
+)
 
 
 @click.command(name="envelope")
@@ -20,9 +30,11 @@ from lockref.cli.options import AS_JSON, NEW_FOLDER, SEED_RANGE, AxisText, Durat
     help="NAME=LOW..HIGH[/STEP] for one or two of pause, offset, rate, latency, loss, validity; NAME=VALUE fixes one.",
 )  # fmt: skip
 @click.option("--seeds", type=SEED_RANGE, default="1..20", show_default=True, help="Runs of each cell: A..B.")
+@MASTER
+@CONF
 @click.option(
     "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
-    help="Processes; auto: one for each core, where that is faster.",
+    help="Without --master: processes; auto: one for each core, where that is faster.",
 )  # fmt: skip
 @click.option("--for", "for_ns", type=Duration(), help="After this time begin no further cell.")
 @click.option("--out", type=NEW_FOLDER, help="Folder for the picture, the page and envelope.json; default the run's.")

@@ -10,6 +10,8 @@ import click
 from lockref.cli.options import (
     ALLOWED,
     AS_JSON,
+    CONF,
+    MASTER,
     NEW_FILE,
     PROVIDER,
     SEED_RANGE,
@@ -32,9 +34,11 @@ from lockref.cli.options import (
 @click.option(
     "--seeds", "--seed", type=SEED_RANGE, help="Seeds of each scenario, A..B; default as many as the gate plans."
 )
+@MASTER
+@CONF
 @click.option(
     "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
-    help="Processes; auto: one for each core.",
+    help="Without --master: processes; auto: one for each core.",
 )  # fmt: skip
 @click.option(
     "-k", "selected", type=Expression(),

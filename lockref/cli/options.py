@@ -327,6 +327,12 @@ VIA = click.option(
 ROUNDS = click.option(
     "--rounds", type=click.IntRange(1, 10_000), default=300, show_default=True, help="Rounds of each race, at most."
 )
+MASTER = click.option(
+    "--master", help="Run on Spark: local[*], spark://HOST:PORT, yarn or k8s://…; default: processes, without Java."
+)
+CONF = click.option(
+    "--conf", "settings", multiple=True, metavar="spark.NAME=VALUE", help="A setting of Spark; repeatable."
+)
 DEMANDS = click.option(
     "--demand", "demands", type=Demand(), multiple=True,
     help="Limit on what is measured, such as 'requests_per_grant.mean < 12'; may be repeated.",

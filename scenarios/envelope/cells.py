@@ -12,7 +12,7 @@ from reports.checks.measures.confidence import share_95
 from reports.checks.situation_names import TOKEN
 from reports.checks.spec import SAFETY
 from reports.checks.verdicts import decide
-from scenarios.campaign import Campaign, CampaignResult, default_processes, run_campaigns
+from scenarios.campaign import Campaign, CampaignResult, Cluster, default_processes, run_campaigns
 from scenarios.envelope.contended import Point, scenario_at
 
 HARM = "S4"
@@ -72,10 +72,12 @@ def measured(
     *,
     processes: int | None,
     is_over: Callable[[], bool],
+    cluster: Cluster | None = None,
 ) -> Generator[Cell, None, None]:
     """Run the cells and judge them: each as soon as all its seeds are done, in their order.
 
     processes: None for one on each core, where that is faster. is_over: asked after each chunk of seeds; True ends it.
+    cluster: runs the cells in the place of processes of this machine.
     A cell that was not run to its end is left out.
     Errors: KeyboardInterrupt after Ctrl-C, when the cells that were done have been given.
     """
@@ -85,7 +87,7 @@ def measured(
     ]
     runs = len(seeds) * len(campaigns)
     count = processes or (default_processes(runs) if runs >= POOL_RUNS_MIN else 1)
-    with closing(run_campaigns(campaigns, processes=count, is_over=is_over)) as finished:
+    with closing(run_campaigns(campaigns, processes=count, cluster=cluster, is_over=is_over)) as finished:
         # Not strict: after Ctrl-C the campaigns that are left have no result.
         for each, result in zip(asked, finished, strict=False):
             if result.is_interrupted:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from lockref.lab.loading import ProviderSpec
+from scenarios.campaign import Cluster
 from scenarios.envelope.axes import STEPS_PER_RESOLUTION, Axis
 from scenarios.envelope.bisection import Bracket, first_change
 from scenarios.envelope.cells import Cell, CellToRun, measured
@@ -70,7 +71,10 @@ Tell = Callable[[str, int, int], None]
 
 @dataclass(slots=True, kw_only=True)
 class Survey:
-    """A survey on its way. is_cut, is_interrupted: the time was over, somebody pressed Ctrl-C."""
+    """A survey on its way. is_cut, is_interrupted: the time was over, somebody pressed Ctrl-C.
+
+    processes, cluster: as of `scenarios.envelope.cells.measured`.
+    """
 
     specs: Sequence[ProviderSpec]
     axes: Sequence[Axis]
@@ -78,6 +82,7 @@ class Survey:
     processes: int | None
     is_over: Callable[[], bool]
     tell: Tell
+    cluster: Cluster | None = None
     is_cut: bool = False
     is_interrupted: bool = False
     _cells: dict[tuple[str, Point], Cell] = field(default_factory=dict)
@@ -122,7 +127,8 @@ class Survey:
         """Run what is not known yet; False if that was cut short."""
         new = [CellToRun(spec=spec, point=point) for spec, point in asked if (spec.name, point) not in self._cells]
         done = 0
-        for cell in measured(new, self.seeds, processes=self.processes, is_over=self.is_over):
+        cells = measured(new, self.seeds, processes=self.processes, is_over=self.is_over, cluster=self.cluster)
+        for cell in cells:
             self._cells[cell.provider, cell.point] = cell
             done += 1
             self.tell(step, done, len(new))

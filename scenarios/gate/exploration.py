@@ -12,7 +12,7 @@ from lockref.lab.loading import ProviderSpec
 from reports.checks.spec import VIOLATED
 from reports.checks.verdicts import decide
 from scenarios import interrupts
-from scenarios.campaign import Campaign, CampaignResult, run_campaigns
+from scenarios.campaign import Campaign, CampaignResult, Cluster, run_campaigns
 from scenarios.definition.mixture import inapplicable
 from scenarios.definition.schema import Scenario
 from scenarios.gate.abilities import Abilities
@@ -65,6 +65,7 @@ def explore(
     own: Mapping[str, str] = MappingProxyType({}),
     seeds: Sequence[int] | None = None,
     processes: int = 1,
+    cluster: Cluster | None = None,
     keep_runs: int = 0,
     is_over: Callable[[], bool] = lambda: False,
     left_ns: Callable[[], int] | None = None,
@@ -75,7 +76,8 @@ def explore(
 
     abilities: as it was asked. What it shows in any run counts everywhere, so demands are settled at the end.
     own: the files of scenarios that are the user's own, by name: all that these demand has to come about.
-    seeds: of each scenario; None for as many as `spending` deals out. is_over: asked between pieces of work; True ends.
+    seeds: of each scenario; None for as many as `spending` deals out. cluster: runs them in the place of processes.
+    is_over: asked between pieces of work; True ends.
     left_ns: the real time that is left, of which all is to be used (`shares`); None to end after what was dealt out.
     on_plan: told, before each round, how many seeds it will run.
     A Ctrl-C ends the exploration, and what was run stands.
@@ -86,6 +88,7 @@ def explore(
         scenarios,
         own=own,
         processes=processes,
+        cluster=cluster,
         keep_runs=keep_runs,
         is_over=is_over,
         on_progress=on_progress,
@@ -111,6 +114,7 @@ class _Explorer:
         *,
         own: Mapping[str, str],
         processes: int,
+        cluster: Cluster | None,
         keep_runs: int,
         is_over: Callable[[], bool],
         on_progress: Callable[[CampaignResult], None],
@@ -121,6 +125,7 @@ class _Explorer:
         self._has = abilities.has
         self._abilities = abilities
         self._processes = processes
+        self._cluster = cluster
         self._keep_runs = keep_runs
         self._is_over = is_over
         self._on_progress = on_progress
@@ -152,10 +157,13 @@ class _Explorer:
         """Run further seeds in rounds (`shares`), until too little time is left for one. left_ns: see `explore`."""
         while not self._must_end():
             going_on = [part for part in self._running if _may_go_on(part)]
-            planned = next_round([_progress_of(part) for part in going_on], self._processes * left_ns())
+            planned = next_round([_progress_of(part) for part in going_on], self._at_once() * left_ns())
             if not planned:
                 return
             self._run({name: range(done + 1, done + 1 + number) for name, (done, number) in planned.items()})
+
+    def _at_once(self) -> int:
+        return self._processes if self._cluster is None else self._cluster.slots()
 
     def why_cut(self) -> str:
         """Why the exploration ended before all was run that was planned; "" if it did not."""
@@ -188,7 +196,11 @@ class _Explorer:
         ]
         self._on_plan(sum(len(campaign.seeds) for campaign in campaigns))
         results = run_campaigns(
-            campaigns, processes=self._processes, is_over=self._is_over, on_progress=self._on_progress
+            campaigns,
+            processes=self._processes,
+            cluster=self._cluster,
+            is_over=self._is_over,
+            on_progress=self._on_progress,
         )
         with closing(results) as finished:
             # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.

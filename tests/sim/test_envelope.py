@@ -10,11 +10,13 @@ import pytest
 
 from lockref.cli.main import run
 from lockref.lab.loading import load_provider
+from scenarios.campaign import Cluster
 from scenarios.envelope import survey as surveying
 from scenarios.envelope.axes import axes_of, parse_axis
 from scenarios.envelope.cells import Cell, CellToRun, measured
 from scenarios.envelope.contended import Point
 from scenarios.envelope.survey import Survey, Surveyed
+from scenarios.executor import Processes
 from scenarios.interrupts import EXIT_CODE
 
 S = 1_000_000_000
@@ -40,12 +42,14 @@ def surveyed(*lines: str, providers: tuple[str, ...], seeds: range = range(1, 5)
     ).run()
 
 
-def test_cells_are_the_same_with_one_worker_and_with_two() -> None:
+def test_cells_are_the_same_with_one_worker_with_two_and_on_any_executor() -> None:
     """And in the order in which they were asked for: so what is searched next depends on nothing else."""
     hudi = load_provider("hudi")
     asked = [CellToRun(spec=hudi, point=Point(pause=pause * S, offset=S)) for pause in (12, 3, 9, 10)]
     one, two = (list(measured(asked, range(1, 4), processes=count, is_over=lambda: False)) for count in (1, 2))
     assert one == two
+    cluster = Cluster(executor=Processes(2), sent={"hudi": hudi}, slots=lambda: 2)
+    assert list(measured(asked, range(1, 4), processes=1, cluster=cluster, is_over=lambda: False)) == one
     assert [cell.point for cell in one] == [each.point for each in asked]
     assert [cell.has_broken for cell in one][:2] == [True, False]
 

@@ -1,4 +1,4 @@
-"""The executor of a campaign: this machine's processes, or Spark, with our code and the user's lock shipped to it."""
+"""The executor of a command: this machine's processes, or Spark, with our code and the user's lock shipped to it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import lockref
+from lockref.cli.jobs.shown.console import printable
 from lockref.errors import ConfigError
 from lockref.lab.loading import is_installed_code
 from lockref.rooms import HOME, MOVABLE
-from scenarios.campaign import default_processes
+from scenarios.campaign import Cluster, default_processes
 from scenarios.definition.contradictions import foreign_code
 from scenarios.executor import Restarted, executor_for
 
 if TYPE_CHECKING:
+    from lockref.cli.jobs.shown.console import Console
     from lockref.lab.loading import ProviderSpec
+    from reports.spark.fan_out import SparkExecutor
     from scenarios.definition.schema import Scenario
     from scenarios.executor import Executor
 
@@ -31,12 +34,15 @@ LOCAL_TRIES: Final = 4
 FILES_MAX: Final = 2_000
 SHIPPED_BYTES_MAX: Final = 50_000_000
 _LOCAL: Final = re.compile(r"local(?:\[(?P<cores>\*|[0-9]+)(?:,[0-9]+)?\])?")
+SPARK_FOLDER: Final = ".spark"
+"""Of what Spark writes meanwhile, in the folder of a run."""
+
 _STORE_SETTINGS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
 """Variables that executors need for an object store. Credentials are theirs, and are never sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class SparkAddress:
     """A Spark that the user names. master: as Spark writes it. settings: what the user sets besides (`--conf`)."""
 
     master: str
@@ -48,8 +54,12 @@ class Cluster:
         return _LOCAL.fullmatch(self.master) is not None
 
 
-def cluster_of(master: str, settings: Sequence[str]) -> Cluster:
-    """The cluster that the options name. Raises ConfigError."""
+def address_of(master: str | None, settings: Sequence[str]) -> SparkAddress | None:
+    """The Spark that the options name; None for processes of this machine. Raises ConfigError."""
+    if master is None:
+        if settings:
+            raise ConfigError("--conf sets up Spark; give --master as well")
+        return None
     local = _LOCAL.fullmatch(master)
     if local is not None:
         master = f"local[{local['cores'] or 1},{LOCAL_TRIES}]"
@@ -61,15 +71,15 @@ def cluster_of(master: str, settings: Sequence[str]) -> Cluster:
         if not separator or not name.startswith("spark."):
             raise ConfigError(f"--conf {text!r}; expected spark.NAME=VALUE")
         told[name] = value
-    return Cluster(master=master, settings=told)
+    return SparkAddress(master=master, settings=told)
 
 
-def shipped(spec: ProviderSpec, cluster: Cluster | None) -> tuple[ProviderSpec, dict[str, Path]]:
+def shipped(spec: ProviderSpec, address: SparkAddress | None) -> tuple[ProviderSpec, dict[str, Path]]:
     """The lock as executors load it, and the files that they need for it, by their names in the archive.
 
     Of a file: itself, what lies beside it, and the packages beside it. Of a module: its package.
     """
-    if cluster is None or cluster.is_local or spec.reference is None or is_installed_code(spec.reference):
+    if address is None or address.is_local or spec.reference is None or is_installed_code(spec.reference):
         return spec, {}
     from reports.spark.shipping import shipped_name
 
@@ -104,7 +114,7 @@ def _named(paths: Sequence[Path] | Iterator[Path], root: Path) -> dict[str, Path
 
 @contextmanager
 def executor_of(
-    cluster: Cluster | None,
+    address: SparkAddress | None,
     *,
     processes: int | None,
     seeds: int,
@@ -114,29 +124,82 @@ def executor_of(
     work: Path,
     tell: Callable[[str], None],
 ) -> Iterator[Executor]:
-    """The executor of a command. cluster: None for processes of this machine.
+    """The executor of a campaign. address: None for processes of this machine.
 
     processes: None for one on each core, where that is faster. files: see `shipped`. work: a folder for what Spark
     writes meanwhile. tell: is told what was lost and runs again.
     Errors: those of `reports.spark.session.spark_session`; ConfigError for a scenario that cannot be shipped.
     """
-    if cluster is None:
+    if address is None:
         yield Restarted(executor_for(processes or default_processes(seeds), chunks), tell)
         return
+    with _spark(address, files=files, scenarios=scenarios, work=work, tell=tell) as executor:
+        yield executor
+
+
+@contextmanager
+def cluster_at(
+    address: SparkAddress | None,
+    specs: Sequence[ProviderSpec],
+    *,
+    scenarios: Sequence[Scenario],
+    work: Path,
+    tell: Callable[[str], None],
+) -> Iterator[Cluster | None]:
+    """The cluster of a command that runs many campaigns; None for no address. The rest: as of `executor_of`.
+
+    Errors: as of `executor_of`; ConfigError also for two locks whose files have one name.
+    """
+    if address is None:
+        yield None
+        return
+    sent: dict[str, ProviderSpec] = {}
+    files: dict[str, Path] = {}
+    for spec in specs:
+        sent[spec.name], beside = shipped(spec, address)
+        if twice := sorted(name for name, path in beside.items() if files.get(name, path) != path):
+            raise ConfigError(
+                f"{files[twice[0]]} and {beside[twice[0]]} have one name, and are shipped to the same executors: "
+                "rename one, or run the locks one by one"
+            )
+        files |= beside
+    with _spark(address, files=files, scenarios=scenarios, work=work, tell=tell) as executor:
+        yield Cluster(executor=executor, sent=sent, slots=lambda: executor.slots)
+
+
+@contextmanager
+def _spark(
+    address: SparkAddress,
+    *,
+    files: Mapping[str, Path],
+    scenarios: Sequence[Scenario],
+    work: Path,
+    tell: Callable[[str], None],
+) -> Iterator[SparkExecutor]:
     from reports.spark.fan_out import SparkExecutor
     from reports.spark.session import ended_by_signals, spark_session, stop
 
     settings: dict[str, str] = {}
-    if not cluster.is_local:
+    if not address.is_local:
         settings = _shipping(files, scenarios, work)
     with ended_by_signals():
-        session = spark_session(work, master=cluster.master, further={**settings, **cluster.settings})
+        session = spark_session(work, master=address.master, further={**settings, **address.settings})
         try:
             yield SparkExecutor(session, tell=tell)
         finally:
             stop()
             # The archive, and what a JVM that was killed has left.
             shutil.rmtree(work, ignore_errors=True)
+
+
+def loss_teller(console: Console, losses: list[str]) -> Callable[[str], None]:
+    """Tells the user what was lost and runs again, and adds it to `losses`."""
+
+    def lost(text: str) -> None:
+        losses.append(text)
+        console.step(printable(text, limit=1000))
+
+    return lost
 
 
 def _shipping(files: Mapping[str, Path], scenarios: Sequence[Scenario], work: Path) -> dict[str, str]:

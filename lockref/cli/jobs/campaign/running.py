@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from lockref.cli.jobs.campaign.executors import cluster_of, executor_of, shipped
+from lockref.cli.jobs.campaign.executors import SPARK_FOLDER, address_of, executor_of, loss_teller, shipped
 from lockref.cli.jobs.shown.console import printable, seed_progress
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
 from lockref.errors import ConfigError
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 FOUND_TOLD_MAX: Final = 20
 """Distinct failures that are told as they come; the further ones are counted."""
 
-_SPARK: Final = ".spark"
 _UPLOADED: Final = ("results.json", "junit.xml", "run.json")
 
 
@@ -86,9 +85,7 @@ def run_campaign(
     cluster or a store that is not there; KeyboardInterrupt after Ctrl-C, when what was finished is told.
     """
     exploration = _exploration(policy, window_ns, preempt)
-    if settings and master is None:
-        raise ConfigError("--conf sets up Spark; give --master as well")
-    cluster = None if master is None else cluster_of(master, settings)
+    address = address_of(master, settings)
     loaded = _loaded(scenarios, demands)
     spec = load_provider(provider)
     spec.require_virtual_time()
@@ -110,7 +107,7 @@ def run_campaign(
             "demands": list(demands),
         }
     )
-    sent, files = shipped(spec, cluster)
+    sent, files = shipped(spec, address)
     with _folder(out, about, resume=resume, console=console) as (folder, place):
         asked = [
             _asked(
@@ -134,13 +131,13 @@ def run_campaign(
         accounts = _Accounts(console, about=about, allowed=allowed, budget=ShrinkBudget(shrink_for), spec=spec)
         with (
             executor_of(
-                cluster,
+                address,
                 processes=processes,
                 seeds=sum(len(order.seeds) for order in orders),
                 chunks=sum(order.chunks for order in orders),
                 files=files,
                 scenarios=list(loaded.values()),
-                work=folder.path / _SPARK,
+                work=folder.path / SPARK_FOLDER,
                 tell=tell.lost,
             ) as executor,
             closing(
@@ -279,13 +276,14 @@ def _asked(
 
 
 class _Telling:
-    """Tells the user how far it is, what was found, and what was lost. losses: told so far."""
+    """Tells the user how far it is, what was found, and what was lost. losses: told so far by `lost`."""
 
     def __init__(self, console: Console, *, seeds: int) -> None:
         self._console = console
         self._progress = seed_progress(console, seeds=seeds)
         self._found = 0
         self.losses: list[str] = []
+        self.lost = loss_teller(console, self.losses)
 
     def progress(self, result: Collected) -> None:
         self._progress(result)
@@ -299,10 +297,6 @@ class _Telling:
         self._console.step(f"found: {finding.clause} in seed {finding.run:,} of {result.scenario} ({kinds}): {what}")
         if self._found == FOUND_TOLD_MAX:
             self._console.step("found: further failures are counted, and told at the end")
-
-    def lost(self, text: str) -> None:
-        self.losses.append(text)
-        self._console.step(printable(text, limit=1000))
 
 
 class _Accounts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockref.atomic_files import write_atomically
+from lockref.cli.jobs.campaign.executors import SPARK_FOLDER, address_of, cluster_at, loss_teller
 from lockref.cli.jobs.envelope.picture import table_of, write_pictures
 from lockref.cli.jobs.shown.console import printable, rest_in_words
 from lockref.cli.jobs.shown.results import begin_run, say_results, write_account
@@ -53,6 +55,8 @@ def survey_envelope(
     providers: Sequence[str],
     ranges: Sequence[AxisRange],
     seeds: range,
+    master: str | None,
+    settings: Sequence[str],
     processes: int | None,
     for_ns: int | None,
     out: Path | None,
@@ -60,28 +64,34 @@ def survey_envelope(
 ) -> int:
     """Survey the envelope of each lock; write picture, page and document. Returns the exit code.
 
-    ranges: the axes as the user wrote them. processes: None for one on each core, where that is faster. for_ns: after
-    so much real time no further cell begins. out: the folder of picture, page and document; None for the run's own.
-    shrink_for: nanoseconds of real time for shrinking failures, in all.
-    Errors: ConfigError for axes or locks that do not fit.
+    ranges: the axes as the user wrote them. master: of Spark; None for processes. settings: of Spark. processes: None
+    for one on each core, where that is faster. for_ns: after so much real time no further cell begins. out: the folder
+    of picture, page and document; None for the run's own. shrink_for: nanoseconds of real time for shrinking failures,
+    in all.
+    Errors: ConfigError for axes or locks that do not fit; BackendUnavailable for a cluster that is not there.
     """
     axes = _axes(ranges)
+    address = address_of(master, settings)
     specs = _specs(providers, axes)
     about = provenance({"providers": list(providers), "axes": [_axis_text(axis) for axis in axes], "seeds": len(seeds)})
     with begin_run("envelope", about) as folder:
         target = folder.path if out is None else out
-        survey = Survey(
-            specs=specs,
-            axes=axes,
-            seeds=seeds,
-            processes=processes,
-            is_over=interrupts.time_limit(None if for_ns is None else for_ns / NS_PER_S),
-            tell=_progress(console),
-        )
-        console.step(
-            f"{counted(len(survey.grid()) * len(specs), 'cell')} of {counted(len(seeds), 'seed')}, then the boundary"
-        )
-        surveyed = survey.run()
+        cells = len(specs) * math.prod(len(axis.values) for axis in axes)
+        console.step(f"{counted(cells, 'cell')} of {counted(len(seeds), 'seed')}, then the boundary")
+        lost: list[str] = []
+        with cluster_at(
+            address, specs, scenarios=(), work=folder.path / SPARK_FOLDER, tell=loss_teller(console, lost)
+        ) as cluster:
+            survey = Survey(
+                specs=specs,
+                axes=axes,
+                seeds=seeds,
+                processes=processes,
+                cluster=cluster,
+                is_over=interrupts.time_limit(None if for_ns is None else for_ns / NS_PER_S),
+                tell=_progress(console),
+            )
+            surveyed = survey.run()
         accounts = _Accounts(
             console=console,
             folder=folder,
@@ -95,7 +105,7 @@ def survey_envelope(
         failures = {found.spec.name: accounts.of(number, found) for number, found in enumerate(surveyed, 1)}
         ending = "interrupted" if survey.is_interrupted else "cut" if survey.is_cut else "finished"
         code = _code(surveyed, is_interrupted=survey.is_interrupted)
-        notices = _notices(surveyed, ending)
+        notices = [*_notices(surveyed, ending), *lost]
         target.mkdir(parents=True, exist_ok=True)
         document = document_of(surveyed, axes, seeds, failures=failures, ending=ending, exit_code=code)
         write_atomically(target / "envelope.json", printable_json(json.dumps(document, indent=1)) + "\n")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lockref.claims import LEASE, NO_LEASE
+from lockref.cli.jobs.campaign.executors import SPARK_FOLDER, address_of, cluster_at, loss_teller
 from lockref.cli.jobs.gate.acceptance import required_of, under_options
 from lockref.cli.jobs.gate.account import (
     client_of,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from lockref.lab.loading import ProviderSpec
     from reports.checks.summary import Finding
     from reports.formats.results import Results
+    from scenarios.campaign import Cluster
     from scenarios.gate.abilities import Abilities
     from scenarios.runs import RunFolder
 
@@ -74,18 +76,21 @@ def run_gate(
     provider: str,
     declared: Sequence[tuple[Ability, bool]],
     seeds: range | None,
+    master: str | None,
+    settings: Sequence[str],
     processes: int | None,
     allowed: Sequence[int],
 ) -> int:
     """Put one lock through the catalogue and tell the causes of what broke. Returns the exit code.
 
     options: which scenarios, how long, what is accepted and required, which files it writes. declared: abilities that
-    the lock has, or has not. seeds: of each scenario; None for as many as are planned. processes: None for one on each
-    core. allowed: exit codes that count as success.
+    the lock has, or has not. seeds: of each scenario; None for as many as are planned. master: of Spark; None for
+    processes. settings: of Spark. processes: None for one on each core. allowed: exit codes that count as success.
     Errors: ConfigError for a lock or a list of known failures that does not load, and for a selection of nothing;
         KeyboardInterrupt after Ctrl-C, when what was run has been told and stored.
     """
     began_ns = _monotonic_ns()
+    address = address_of(master, settings)
     known = load_accepted(options)
     spec = load_provider(provider)
     spec.require_virtual_time()
@@ -111,9 +116,24 @@ def run_gate(
             denied=[ability for ability, has in declared if not has],
         )
         left_ns = None if options.budget_ns is None else early_end.left_ns
-        found = _explored(
-            console, spec, abilities, chosen, early_end, seeds=seeds, processes=processes or cores(), left_ns=left_ns
-        )
+        with cluster_at(
+            address,
+            [spec],
+            scenarios=list(chosen.scenarios.values()),
+            work=folder.path / SPARK_FOLDER,
+            tell=loss_teller(console, []),
+        ) as cluster:
+            found = _explored(
+                console,
+                spec,
+                abilities,
+                chosen,
+                early_end,
+                seeds=seeds,
+                processes=processes or cores(),
+                cluster=cluster,
+                left_ns=left_ns,
+            )
         results = [part.result for part in found.explored if part.result is not None]
         required = required_of(results, options.required, allowed)
         gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed, shrink_ns=early_end.shrink_ns)
@@ -145,6 +165,7 @@ def _explored(
     *,
     seeds: range | None,
     processes: int,
+    cluster: Cluster | None,
     left_ns: Callable[[], int] | None,
 ) -> Exploration:
     """The runs of the chosen scenarios, with their progress on the console. left_ns: see `explore`."""
@@ -156,6 +177,7 @@ def _explored(
         own=chosen.sources,
         seeds=seeds,
         processes=processes,
+        cluster=cluster,
         is_over=early_end.is_over,
         left_ns=left_ns,
         on_progress=early_end.looking(progress.show),
