@@ -178,6 +178,7 @@ def test_a_folder_without_a_writer_is_over_when_it_is_quiet(tmp_path: Path, caps
     file.write_text("\n".join(lines[:5]) + "\n" + lines[5][:20])
     growth = [lambda: file.write_text("\n".join(lines) + "\n")] + [lambda: None] * 100_000
     assert watched(tmp_path, *growth, quiet_ns=20_000_000) in (0, 3)
+    assert len(file.read_text().splitlines()) == len(lines), "the watcher waited for what was still to be written"
     *_, ended = told(capsys)
     assert (ended["status"], ended["runs"]) == ("unknown", 1)
 

@@ -6,15 +6,18 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.lab.loading import load_provider
+from reports.checks.summary import Summary
+from reports.checks.thresholds.kept import Samples, Worst
 from reports.history_files import load_history
 from scenarios.campaign import CampaignResult, run_campaign
 from scenarios.campaigns import collection, orders
-from scenarios.campaigns.account import read_account
+from scenarios.campaigns.account import account_of, read_account
 from scenarios.campaigns.chunks import ChunkAnswer, account_name, run_chunk
 from scenarios.campaigns.collection import Collected, begin, collect
 from scenarios.campaigns.identity import Identity, Keeping, identity_of
@@ -110,6 +113,43 @@ def test_a_resumed_campaign_says_what_sim_says(begun: Path, tmp_path: Path, simu
     assert total.summary == simulated.summary
     assert total.effects == simulated.effects
     assert "resumed: 10 seeds had been run and judged before the interruption" in total.notices
+
+
+def test_failures_beyond_those_told_apart_are_counted_by_clause(
+    begun: Path, tmp_path: Path, simulated: CampaignResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With those like them: a notice tells in how many runs each clause broke in further ways."""
+    monkeypatch.setattr(collection, "DISTINCT_MAX", 1)
+    total = finished(copied(begun, tmp_path))
+    first, *further = simulated.summary.findings
+    assert total.summary.findings == [first]
+    assert total.further == {finding.clause: 1 + finding.similar for finding in further}
+    assert any("of further ones there is" in notice for notice in total.notices)
+
+
+def test_an_account_keeps_the_samples_of_limits(tmp_path: Path) -> None:
+    """Values, instants and the worst one, each as it was."""
+    order, identity = ordered(tmp_path)
+    samples = Samples(
+        values=[np.array([5, 1 << 62]), np.array([7])], late_ns=[np.array([-1, 2]), np.array([3])],
+        worst=Worst(1 << 62, 4, "n1", "key", 9),
+    )  # fmt: skip
+    summary = Summary(limits={(("e08", "hudi"), "wait.p99 < 1s"): samples})
+    facts = {"effects": {}, "compared": 0, "kept": (), "failures_kept": (), "processor_ns": 0}
+    sealed = account_of(summary, [], campaign=identity.digest, chunk=0, seeds=(1, 10), **facts).sealed()
+    (read,) = read_account(sealed, campaign=order.identity, chunk=0).summary(frozenset()).limits.values()
+    assert (np.concatenate(read.values).tolist(), read.worst) == ([5, 1 << 62, 7], samples.worst)
+    assert np.concatenate(read.late_ns).tolist() == [-1, 2, 3]
+
+
+def test_a_campaign_that_goes_on_has_no_account_of_before(begun: Path, tmp_path: Path) -> None:
+    """Until its own is written: whoever reads the folder meanwhile would take an old verdict for that of all seeds."""
+    folder = copied(begun, tmp_path)
+    for name in ("results.json", "junit.xml"):
+        (folder / name).write_text("old")
+    order, identity = ordered(folder)
+    begin(order, identity, is_resumed=True)
+    assert not [name for name in ("results.json", "junit.xml") if (folder / name).exists()]
 
 
 def test_a_torn_account_runs_again(begun: Path, tmp_path: Path, simulated: CampaignResult) -> None:
