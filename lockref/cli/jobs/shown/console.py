@@ -1,7 +1,8 @@
 """Output for the user: plain lines when piped, one refreshed line on a terminal, never hostile bytes.
 
 Prose goes through `Console`; with `--json` standard output carries exactly one
-document, and prose goes to standard error.
+document, and prose goes to standard error. Whatever else writes to standard output
+then, by its number too, writes to standard error: a lock, its worker processes, a JVM.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
 import click
 
@@ -54,6 +55,44 @@ def drop_output(stream: TextIO) -> None:
     os.close(nowhere)
 
 
+_STDOUT: Final = 1
+_STDERR: Final = 2
+_KEPT: Final = "lockref.document"
+"""Where the context of a command keeps its standard output, once that was moved."""
+
+
+def _own_output() -> TextIO:
+    """Standard output for the document alone: descriptor 1 is a copy of standard error until the command is over.
+
+    A lock may write to descriptor 1, in this process or in one that it was handed to: no redirection of Python's would
+    keep that out of the document. Without a command around, or where a test has replaced standard output, nothing is
+    moved.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and _KEPT in context.meta:
+        kept_before: TextIO = context.meta[_KEPT]
+        return kept_before
+    try:
+        is_ours = context is not None and sys.stderr is not None and sys.stdout.fileno() == _STDOUT
+    except (OSError, ValueError):
+        # Replaced by something without a descriptor, or closed.
+        is_ours = False
+    if context is None or not is_ours:
+        return sys.stdout
+    sys.stdout.flush()
+    kept = os.fdopen(os.dup(_STDOUT), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+    os.dup2(_STDERR, _STDOUT)
+
+    def give_back() -> None:
+        sys.stdout.flush()
+        os.dup2(kept.fileno(), _STDOUT)
+        kept.close()
+
+    context.meta[_KEPT] = kept
+    context.call_on_close(give_back)
+    return kept
+
+
 class Console:
     """Prose, progress and the JSON document of one command."""
 
@@ -63,6 +102,7 @@ class Console:
         self.verbose = bool(settings.get("verbose"))
         self.as_json = as_json
         self._stream: TextIO = sys.stderr if as_json else sys.stdout
+        self._document = _own_output() if as_json else sys.stdout
         color = settings.get("color", "auto")
         wanted = color == "always" or (color == "auto" and self._stream.isatty() and "NO_COLOR" not in os.environ)
         self._color = wanted or (color == "auto" and "FORCE_COLOR" in os.environ)
@@ -140,12 +180,12 @@ class Console:
     def document(self, content: Mapping[str, object]) -> None:
         """The one JSON document of `--json`."""
         self._end_line()
-        _echo(printable_json(json.dumps(content, indent=2)), sys.stdout)
+        _echo(printable_json(json.dumps(content, indent=2)), self._document)
 
     def line(self, content: Mapping[str, object]) -> None:
         """One JSON object on one line of standard output, for a reader that follows; in the place of a document."""
         self._end_line()
-        _echo(printable_json(json.dumps(content)), sys.stdout)
+        _echo(printable_json(json.dumps(content)), self._document)
 
     def _end_line(self) -> None:
         self._end_countdown()

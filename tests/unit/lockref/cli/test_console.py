@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +51,34 @@ def test_short_steps_and_quiet_commands_have_no_countdown(options: dict[str, obj
     """Nobody waits two seconds for them, or asked to hear nothing."""
     Console(options).step("probing", lasting_ns=lasting_ns)
     assert [thread for thread in threading.enumerate() if thread.name == "countdown"] == []
+
+
+LOUD = """
+import os
+from lockref.storage.hudi.lock_manager import HudiLock
+
+class Loud(HudiLock):
+    def lock(self, timeout_s):
+        os.write(1, b'{"from": "the lock"}\\n')
+        print("and this")
+        return super().lock(timeout_s)
+"""
+
+
+def test_what_a_lock_writes_to_standard_output_is_in_no_document(tmp_path: Path) -> None:
+    """By the descriptor's number too, here and in worker processes: each command writes its document, whole."""
+    (tmp_path / "loud.py").write_text(LOUD)
+    asked = ["--provider", "./loud.py:Loud", "--shrink-for", "0s", "--json"]
+    lines = [
+        ["-q", "sim", "e08", "--seeds", "1..2", *asked],
+        ["-q", "campaign", "e08", "--seeds", "1..2", "--jobs", "1", *asked],
+        ["-q", "campaign", "e08", "--seeds", "5..1", *asked],
+    ]
+    text = f"from lockref.cli.main import run\nprint([run(line) for line in {lines}])"
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert '{"from": "the lock"}' in done.stderr
+    decoder = json.JSONDecoder()
+    first, end = decoder.raw_decode(done.stdout)
+    second, then = decoder.raw_decode(done.stdout[end:].lstrip())
+    assert first["digest"] == second["digest"]
+    assert done.stdout[end:].lstrip()[then:].strip() == "[1, 1, 2]", "what follows has standard output back"
