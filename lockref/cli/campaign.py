@@ -9,15 +9,13 @@ import click
 from lockref.cli.options import (
     ALLOWED,
     AS_JSON,
-    CONF,
     DEMANDS,
-    MASTER,
     PROVIDER,
     SEED_RANGE,
     Duration,
     Exploring,
-    Processes,
     Word,
+    on_executors,
     scenario_names,
 )
 
@@ -26,12 +24,7 @@ from lockref.cli.options import (
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...", shell_complete=scenario_names)
 @PROVIDER
 @click.option("--seeds", type=SEED_RANGE, default="1..10000", show_default=True, help="A..B, at most ten million.")
-@MASTER
-@CONF
-@click.option(
-    "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
-    help="Without --master: processes; auto: one for each core, where that is faster.",
-)  # fmt: skip
+@on_executors
 @click.option("--out", help="Folder, or s3a://BUCKET/PREFIX, of chunks and results; default a run folder.")
 @click.option("--resume", is_flag=True, help="Go on with the campaign in --out, or with the unfinished one.")
 @click.option("--max-time", "max_time_ns", type=Duration(zero=True), help="After this time begin no further chunk.")

@@ -8,13 +8,11 @@ import click
 
 from lockref.cli.options import (
     AS_JSON,
-    CONF,
-    MASTER,
     NEW_FOLDER,
     SEED_RANGE,
     AxisText,
     Duration,
-    Processes,
+    on_executors,
     provider_names,
 )
 
@@ -30,12 +28,7 @@ from lockref.cli.options import (
     help="NAME=LOW..HIGH[/STEP] for one or two of pause, offset, rate, latency, loss, validity; NAME=VALUE fixes one.",
 )  # fmt: skip
 @click.option("--seeds", type=SEED_RANGE, default="1..20", show_default=True, help="Runs of each cell: A..B.")
-@MASTER
-@CONF
-@click.option(
-    "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
-    help="Without --master: processes; auto: one for each core, where that is faster.",
-)  # fmt: skip
+@on_executors
 @click.option("--for", "for_ns", type=Duration(), help="After this time begin no further cell.")
 @click.option("--out", type=NEW_FOLDER, help="Folder for the picture, the page and envelope.json; default the run's.")
 @click.option(

@@ -10,8 +10,6 @@ import click
 from lockref.cli.options import (
     ALLOWED,
     AS_JSON,
-    CONF,
-    MASTER,
     NEW_FILE,
     PROVIDER,
     SEED_RANGE,
@@ -19,7 +17,7 @@ from lockref.cli.options import (
     Demand,
     Duration,
     Expression,
-    Processes,
+    on_executors,
 )
 
 
@@ -34,12 +32,7 @@ from lockref.cli.options import (
 @click.option(
     "--seeds", "--seed", type=SEED_RANGE, help="Seeds of each scenario, A..B; default as many as the gate plans."
 )
-@MASTER
-@CONF
-@click.option(
-    "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
-    help="Without --master: processes; auto: one for each core.",
-)  # fmt: skip
+@on_executors
 @click.option(
     "-k", "selected", type=Expression(),
     help="Only scenarios that match, in pytest's grammar: words of names, ids, kinds of faults, clauses.",

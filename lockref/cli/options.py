@@ -327,12 +327,14 @@ VIA = click.option(
 ROUNDS = click.option(
     "--rounds", type=click.IntRange(1, 10_000), default=300, show_default=True, help="Rounds of each race, at most."
 )
-MASTER = click.option(
-    "--master", help="Run on Spark: local[*], spark://HOST:PORT, yarn or k8s://…; default: processes, without Java."
-)
-CONF = click.option(
-    "--conf", "settings", multiple=True, metavar="spark.NAME=VALUE", help="A setting of Spark; repeatable."
-)
+_EXECUTORS = (
+    click.option("--master", help="Spark: local[*], spark://HOST:PORT, yarn or k8s://…; default: processes, no Java."),
+    click.option("--conf", "settings", multiple=True, metavar="spark.NAME=VALUE", help="Setting of Spark; repeatable."),
+    click.option(
+        "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
+        help="Without --master: processes; auto: at most one for each core.",
+    ),
+)  # fmt: skip
 DEMANDS = click.option(
     "--demand", "demands", type=Demand(), multiple=True,
     help="Limit on what is measured, such as 'requests_per_grant.mean < 12'; may be repeated.",
@@ -340,6 +342,13 @@ DEMANDS = click.option(
 ALLOWED = click.option(
     "--allow-exit", "allowed", type=ExitCodes(), default="", help="Codes that count as success, such as 3,4; never 1."
 )
+
+
+def on_executors(command: Command) -> Command:
+    """The options that say where chunks of seeds run: processes of this machine, or Spark."""
+    for option in reversed(_EXECUTORS):
+        command = option(command)
+    return command
 
 
 def duration_option(*names: str, default: str | None = None, about: str) -> Callable[[Command], Command]:
