@@ -153,11 +153,16 @@ class _Told:
             raise BackendUnavailable(f"{self.what}: the object store refused: {reason}") from error
 
 
+def bucket_address() -> str:
+    """The address of the object store, as the environment says; "" for the cloud's own."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
 def _bucket() -> fs.FileSystem:
     from pyarrow import fs
 
     told: Mapping[str, str] = os.environ
-    address = told.get("AWS_ENDPOINT_URL_S3") or told.get("AWS_ENDPOINT_URL") or ""
+    address = bucket_address()
     options: dict[str, object] = {}
     if address:
         parts = urlsplit(address)

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from lockref.cli.jobs.campaign import claiming
 from lockref.cli.main import run
 from scenarios.backends import RunningBackend
 from scenarios.campaigns.places import place_of
@@ -15,26 +16,29 @@ from scenarios.campaigns.places import place_of
 LINE = ["campaign", "e08", "--provider", "hudi", "--seeds", "1..60", "--jobs", "1", "--shrink-for", "0s", "--json"]
 
 
-@pytest.mark.realbackend
-@pytest.mark.xdist_group("ministack")
-def test_a_bucket_is_a_place_like_a_folder(
-    ministack: RunningBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Same digest and files; a chunk that is gone runs again; the account lies beside the chunks."""
+@pytest.fixture
+def bucket(ministack: RunningBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a bucket of the server that the environment names, and a folder of its own."""
     monkeypatch.chdir(tmp_path)
     address = urlsplit(ministack.uri)
-    endpoint = parse_qs(address.query)["endpoint"][0]
     for name, value in (
-        ("AWS_ENDPOINT_URL", endpoint),
+        ("AWS_ENDPOINT_URL", parse_qs(address.query)["endpoint"][0]),
         ("AWS_ACCESS_KEY_ID", "test"),
         ("AWS_SECRET_ACCESS_KEY", "test"),
         ("AWS_REGION", "us-east-1"),
         ("AWS_EC2_METADATA_DISABLED", "true"),
     ):
         monkeypatch.setenv(name, value)
+    return address.netloc
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+def test_a_bucket_is_a_place_like_a_folder(bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Same digest and files; a chunk that is gone runs again; the account lies beside the chunks."""
     assert run([*LINE, "--out", "folder"]) == 1
     expected = json.loads(capsys.readouterr().out)
-    out = f"s3a://{address.netloc}/campaigns/one"
+    out = f"s3a://{bucket}/campaigns/one"
     assert run([*LINE, "--out", out]) == 1
     assert json.loads(capsys.readouterr().out)["digest"] == expected["digest"]
     place = place_of(out)
@@ -51,3 +55,20 @@ def test_a_bucket_is_a_place_like_a_folder(
     told = json.loads(capsys.readouterr().out)
     assert told["digest"] == expected["digest"]
     assert any("resumed: 10 seeds" in notice for notice in told["notices"])
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+def test_a_second_command_on_one_bucket_address_is_refused(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the first one renews its lease there. The lease of one that is dead ends by itself."""
+    monkeypatch.setattr(claiming, "VALIDITY_S", 10)
+    out = f"s3a://{bucket}/campaigns/two"
+    with claiming.claimed(place_of(out), pytest.fail):
+        assert run([*LINE, "--out", out]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{out}: another command has its lease" in said
+    assert f"{out}: another command runs this campaign" in said
+    assert place_of(out).names("chunks") == []
+    assert run([*LINE, "--out", out]) == 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from lockref.cli.jobs.campaign.claiming import claimed
 from lockref.cli.jobs.campaign.executors import SPARK_FOLDER, address_of, executor_of, loss_teller, shipped
 from lockref.cli.jobs.shown.console import printable, seed_progress
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
@@ -109,60 +110,61 @@ def run_campaign(
     )
     sent, files = shipped(spec, address)
     with _folder(out, about, resume=resume, console=console) as (folder, place):
+        ask = partial(_asked, spec=spec, sources=sources, seeds=seeds, keeping=keeping, exploration=exploration)
+        are_several = len(loaded) > 1
         asked = [
-            _asked(
+            ask(
                 name,
                 scenario,
-                spec,
-                sources,
-                seeds,
-                keeping,
-                exploration,
-                folder=folder,
-                place=place,
-                are_several=len(loaded) > 1,
+                part=folder.part(scenario.name) if are_several else folder,
+                place=place.below(scenario.name) if are_several else place,
             )
             for name, scenario in loaded.items()
         ]
         orders = [each.order(sent, keeping) for each in asked]
-        for each, order in zip(asked, orders, strict=True):
-            begin(order, each.identity, is_resumed=resume)
-        tell = _Telling(console, seeds=sum(len(order.seeds) for order in orders))
+        seeds_in_all = sum(len(order.seeds) for order in orders)
+        tell = _Telling(console, seeds=seeds_in_all)
+        with claimed(place, console.step):
+            for each, order in zip(asked, orders, strict=True):
+                begin(order, each.identity, is_resumed=resume)
+            with (
+                executor_of(
+                    address,
+                    processes=processes,
+                    seeds=seeds_in_all,
+                    chunks=sum(order.chunks for order in orders),
+                    files=files,
+                    scenarios=list(loaded.values()),
+                    work=folder.path / SPARK_FOLDER,
+                    tell=tell.lost,
+                ) as executor,
+                closing(
+                    collect(
+                        orders,
+                        executor,
+                        is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
+                        on_progress=tell.progress,
+                        on_found=tell.found,
+                    )
+                ) as results,
+            ):
+                collected = list(zip(asked, results, strict=False))
         accounts = _Accounts(console, about=about, allowed=allowed, budget=ShrinkBudget(shrink_for), spec=spec)
-        with (
-            executor_of(
-                address,
-                processes=processes,
-                seeds=sum(len(order.seeds) for order in orders),
-                chunks=sum(order.chunks for order in orders),
-                files=files,
-                scenarios=list(loaded.values()),
-                work=folder.path / SPARK_FOLDER,
-                tell=tell.lost,
-            ) as executor,
-            closing(
-                collect(
-                    orders,
-                    executor,
-                    is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
-                    on_progress=tell.progress,
-                    on_found=tell.found,
-                )
-            ) as results,
-        ):
-            collected = list(zip(asked, results, strict=False))
         for each, result in collected:
             accounts.take(each, result, lost=tell.losses)
         _upload(place, asked, folder)
-        if any(result.is_interrupted for _, result in collected):
-            done = sum(result.summary.runs for _, result in collected)
-            console.say(
-                f"{counted(done, 'finished seed')} in {place}; the same command with --resume goes on", style="dim"
-            )
-            raise KeyboardInterrupt
+        _raise_if_interrupted(console, [result for _, result in collected], place)
         code = accounts.conclude(folder)
         _upload(place, [], folder)
         return code
+
+
+def _raise_if_interrupted(console: Console, results: Sequence[Collected], place: Place) -> None:
+    """Raise KeyboardInterrupt where one was heard, and say how to go on."""
+    if any(result.is_interrupted for result in results):
+        done = sum(result.summary.runs for result in results)
+        console.say(f"{counted(done, 'finished seed')} in {place}; the same command with --resume goes on", style="dim")
+        raise KeyboardInterrupt
 
 
 def _exploration(policy: Policy | None, window_ns: int | None, preempt: Preempt | None) -> Exploration | None:
@@ -254,15 +256,14 @@ class _Asked:
 def _asked(
     source: str,
     scenario: Scenario,
+    *,
     spec: ProviderSpec,
     sources: Sources,
     seeds: range,
     keeping: Keeping,
     exploration: Exploration | None,
-    *,
-    folder: RunFolder,
+    part: RunFolder,
     place: Place,
-    are_several: bool,
 ) -> _Asked:
     return _Asked(
         source=source,
@@ -270,8 +271,8 @@ def _asked(
         seeds=seeds,
         identity=identity_of(scenario, spec, sources, seeds, keeping, exploration),
         exploration=None if exploration is None else exploration.counted(scenario, spec, seeds[0]),
-        part=folder.part(scenario.name) if are_several else folder,
-        place=place.below(scenario.name) if are_several else place,
+        part=part,
+        place=place,
     )
 
 
