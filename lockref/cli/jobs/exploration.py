@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
 from lockref.errors import ConfigError, LockrefError
+from lockref.host_processes import cores
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
@@ -14,7 +15,6 @@ from scenarios import interrupts
 from scenarios.campaign import default_processes
 from scenarios.definition.load import load_scenario
 from scenarios.definition.mixture import require_applicable
-from scenarios.executor import cores
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
@@ -24,7 +24,10 @@ from scenarios.search.schedules import Exploration
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
+    from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
+    from scenarios.definition.schema import Scenario
+    from scenarios.runs import RunFolder
     from sim.explore.policies import Policy
     from sim.kernel.exploring import Preempt
 
@@ -74,9 +77,7 @@ def explore(
             "demands": list(demands),
         }
     )
-    groups, budget = FailureGroups(), ShrinkBudget(shrink_for)
-    told: list[Results] = []
-    errors: dict[str, LockrefError] = {}
+    accounts = _Accounts(console, spec, exploration, about=about, allowed=allowed, shrink_for=shrink_for)
     is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
     with begin_run("sim", about) as folder:
         for name, scenario in loaded.items():
@@ -92,38 +93,69 @@ def explore(
                 is_over=is_over,
                 on_progress=lambda result: _progress(console, result),
             )
-            if result.error is not None and not result.summary.runs:
-                errors[scenario.name] = result.error
-                continue
-            store = FailureStore(
-                scenario,
-                spec,
-                source=name,
-                is_in_a_hurry=result.is_interrupted or interrupts.was_heard(),
-                budget=budget,
-                groups=groups,
-                on_progress=console.progress,
-                again=result.again,
-                options=f" {exploration.options}",
-            )
-            part = folder if len(loaded) == 1 else folder.part(scenario.name)
-            results = write_account(result, part, about=about, allowed=allowed, failures=store)
-            say_results(console, results)
-            told.append(results)
-            if result.error is not None:
-                errors[scenario.name] = result.error
-            if result.is_interrupted or interrupts.was_heard():
+            results = accounts.take(scenario, result, name, folder if len(loaded) == 1 else folder.part(scenario.name))
+            if results is not None and (result.is_interrupted or interrupts.was_heard()):
                 folder.describe(verdict=results.verdict)
                 raise KeyboardInterrupt
-        for line in groups.lines():
-            console.say(line)
+        return accounts.conclude(folder)
+
+
+class _Accounts:
+    """The account of each scenario of one command, and the errors that ended some early."""
+
+    def __init__(
+        self,
+        console: Console,
+        spec: ProviderSpec,
+        exploration: Exploration,
+        *,
+        about: Mapping[str, object],
+        allowed: Sequence[int],
+        shrink_for: int,
+    ) -> None:
+        self._console = console
+        self._spec = spec
+        self._exploration = exploration
+        self._about = about
+        self._allowed = allowed
+        self._groups = FailureGroups()
+        self._budget = ShrinkBudget(shrink_for)
+        self._results: list[Results] = []
+        self._errors: dict[str, LockrefError] = {}
+
+    def take(self, scenario: Scenario, result: Explored, source: str, part: RunFolder) -> Results | None:
+        """Say and keep what came of a scenario; None where an error left nothing. source: as the user named it."""
+        if result.error is not None:
+            self._errors[scenario.name] = result.error
+            if not result.summary.runs:
+                return None
+        store = FailureStore(
+            scenario,
+            self._spec,
+            source=source,
+            is_in_a_hurry=result.is_interrupted or interrupts.was_heard(),
+            budget=self._budget,
+            groups=self._groups,
+            on_progress=self._console.progress,
+            again=result.again,
+            options=f" {self._exploration.options}",
+        )
+        results = write_account(result, part, about=self._about, allowed=self._allowed, failures=store)
+        say_results(self._console, results)
+        self._results.append(results)
+        return results
+
+    def conclude(self, folder: RunFolder) -> int:
+        """End the command; its exit code."""
+        for line in self._groups.lines():
+            self._console.say(line)
         return conclude(
-            console,
+            self._console,
             folder,
-            told,
-            allowed=allowed,
-            failed=next(iter(errors.values()), None),
-            errors={name: str(error) for name, error in errors.items()},
+            self._results,
+            allowed=self._allowed,
+            failed=next(iter(self._errors.values()), None),
+            errors={name: str(error) for name, error in self._errors.items()},
         )
 
 
