@@ -1,5 +1,7 @@
 """Run all benchmarks, or those named: `python -m tests.bench simulator checks …` (see `PARTS`).
 
+`python -m tests.bench campaign --seeds 2000`, `python -m tests.bench instructions`: parts that are run by name alone.
+
 `python -m tests.bench --before PATH` measures another checkout beside this one, see `compare`.
 """
 
@@ -28,6 +30,9 @@ PARTS = (
     "watching",
     "probing",
 )
+ON_DEMAND = ("campaign", "instructions")
+"""Parts that take a quarter of an hour and more."""
+
 RESULTS = Path(".lockref/bench.json")
 COMPARED = Path(".lockref/bench-before.json")
 
@@ -55,9 +60,18 @@ def main(names: list[str]) -> int:
     """Measure, print a line for each figure, keep all in `.lockref/bench.json`."""
     if names[:1] == ["--before"] and len(names) > 1:
         return _compare(Path(names[1]), names[2:])
-    unknown = sorted(set(names) - set(PARTS))
+    options: dict[str, int] = {}
+    if "--seeds" in names:
+        place = names.index("--seeds")
+        text = "".join(names[place + 1 : place + 2])
+        if not text.isdecimal() or "campaign" not in names:
+            print("--seeds N belongs to the part campaign", file=sys.stderr)
+            return 2
+        options["seeds"] = int(text)
+        names = names[:place] + names[place + 2 :]
+    unknown = sorted(set(names) - {*PARTS, *ON_DEMAND})
     if unknown:
-        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(PARTS)}", file=sys.stderr)
+        print(f"no benchmark {', '.join(unknown)}; there are {', '.join((*PARTS, *ON_DEMAND))}", file=sys.stderr)
         return 2
     machine = _machine()
     figures: dict[str, list[Figure]] = {}
@@ -65,7 +79,8 @@ def main(names: list[str]) -> int:
         print(f"\n{name}")
         figures[name] = []
         # A part that takes minutes yields each figure as soon as it is known, so one that is cut off has told some.
-        for figure in importlib.import_module(f"tests.bench.{name}").measure():
+        measure = importlib.import_module(f"tests.bench.{name}").measure
+        for figure in measure(**(options if name == "campaign" else {})):
             figures[name].append(figure)
             print(figure.line(), flush=True)
     everything = [figure for part in figures.values() for figure in part]
