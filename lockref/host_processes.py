@@ -1,4 +1,5 @@
-"""Has a process of this host ended? Asked of the kernel, and answered with yes only where that is certain.
+"""Has a process of this host ended? Asked of the kernel, and answered with yes only where that is certain. And how many
+processors there are for this one.
 
 A process is named by what the kernel never gives out twice: the boot of the machine, the namespaces that give a process
 number and a start time their meaning, the number, and the start time. A process that has the same number now, but
@@ -24,6 +25,11 @@ They are counted from behind the command's name, because that may hold blanks an
 """
 _ENDED_STATES: Final = frozenset({"Z", "X"})
 """A zombie, and a dead process."""
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def own_mark(proc: Path = PROC) -> str:

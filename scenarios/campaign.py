@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from lockref.errors import DeterminismError, LockrefError
 from lockref.history import SCHEMA, batch_digest, runs_table, to_table
+from lockref.host_processes import cores
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import ThreadRuntime
 from lockref.words import counted
@@ -40,7 +41,7 @@ from scenarios.checkpoint import Checkpoint, Chunk, Fingerprint, Sources
 from scenarios.definition.draw import Draws
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
-from scenarios.executor import Executor, cores, executor_for
+from scenarios.executor import Executor, executor_for
 from scenarios.search.schedules import Exploration
 from scenarios.worlds.judged_result import History, JudgedResult, joined_histories, only_runs
 from scenarios.worlds.simulated import RunOutcome

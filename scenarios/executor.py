@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import os
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -208,11 +207,6 @@ def executor_for(processes: int, pieces: int) -> Executor:
         raise ConfigError(f"{processes} processes; expected at least 1")
     count = min(processes, pieces)
     return Processes(count) if count > 1 else InProcess()
-
-
-def cores() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _begin_worker(memory: Any, begun: Any, words: Connection, parent: int | None) -> None:

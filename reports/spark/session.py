@@ -29,6 +29,7 @@ import psutil
 
 import lockref
 from lockref.errors import BackendUnavailable, CapabilityMissing
+from lockref.host_processes import cores
 from lockref.java import JavaHome, search_java
 from lockref.temporary_folders import owned_folder
 from reports.spark.home import write_spark_home
@@ -258,11 +259,6 @@ def settings(folder: Path, *, is_here: bool = True) -> dict[str, str]:
     if sys.version_info < (3, 12):
         chosen["spark.python.daemon.module"] = f"{__package__}.daemon"
     return chosen
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def heap_mb() -> int:

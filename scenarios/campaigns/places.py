@@ -134,12 +134,12 @@ class ObjectPlace:
     def __str__(self) -> str:
         return f"s3a://{self.prefix}"
 
-    def _told(self, name: str) -> _Told:
-        return _Told(f"{self}/{name}")
+    def _told(self, name: str) -> _RefusalsNamed:
+        return _RefusalsNamed(f"{self}/{name}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RefusalsNamed:
     """Errors of the object store in the block become BackendUnavailable with the object's name."""
 
     what: str

@@ -17,7 +17,7 @@ from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError, Location
 from lockref.strict_json import printable_json
 from scenarios.definition.schema import Scenario
-from scenarios.search.requests import Place
+from scenarios.search.requests import RequestPlace
 from scenarios.search.trials import Trial
 from sim.faults.plan import FaultPlan
 
@@ -42,7 +42,7 @@ class KeptTrial(_Document):
     seed: int = Field(ge=0, lt=2**63)
     plan: FaultPlan
     features: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[RequestPlace, ...]
     patience_ns: int = Field(ge=0)
 
 
@@ -70,7 +70,7 @@ class Entry:
 
     trial: Trial
     features: tuple[str, ...]
-    places: tuple[Place, ...] = ()
+    places: tuple[RequestPlace, ...] = ()
     patience_ns: int = 0
     chosen: int = 0
 
@@ -83,7 +83,7 @@ class Corpus:
     features: set[str] = field(default_factory=set)
 
     def offer(
-        self, trial: Trial, features: frozenset[str], *, places: tuple[Place, ...] = (), patience_ns: int = 0
+        self, trial: Trial, features: frozenset[str], *, places: tuple[RequestPlace, ...] = (), patience_ns: int = 0
     ) -> Entry | None:
         """Keep a trial if it shows something new; None if it does not. places, patience_ns: see `Entry`."""
         new = features - self.features

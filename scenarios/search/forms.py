@@ -14,7 +14,7 @@ from typing import Any, Final
 from lockref.provider import DEFAULT_STORE
 from scenarios.definition.draw import DrawnScenario
 from scenarios.definition.schema import RESOURCE_NAME, Scenario
-from scenarios.search.requests import Place
+from scenarios.search.requests import RequestPlace
 from sim.faults.fault import CUTS, Fault
 from sim.faults.operations import CHANGING_OPS
 from sim.faults.plan import FAULT_TYPES
@@ -72,15 +72,15 @@ class Form:
     name: str
     kind: str
     cut: str
-    fields: Callable[[Place, Terms], Fields]
+    fields: Callable[[RequestPlace, Terms], Fields]
     ops: frozenset[str] | None = None
     is_last: bool = False
 
-    def fits(self, place: Place, terms: Terms) -> bool:
+    def fits(self, place: RequestPlace, terms: Terms) -> bool:
         """False for a form that says nothing about such a request, such as a clock that may not be wrong."""
         return (self.ops is None or place.op in self.ops) and (self.kind != "step" or terms.jump_ns > 0)
 
-    def fault(self, place: Place, terms: Terms, *, number: int) -> Fault:
+    def fault(self, place: RequestPlace, terms: Terms, *, number: int) -> Fault:
         """The fault. number: of it within its plan; ids of one plan differ by it."""
         kind = FAULT_TYPES[self.kind]
         words = f"{number}-{self.kind.replace('_', '-')}-{place.client}-{place.op}-{place.nth}-{self.cut}"
@@ -88,7 +88,7 @@ class Form:
         return kind.model_validate(fields)
 
 
-def _plain(fields: Mapping[str, Any]) -> Callable[[Place, Terms], Fields]:
+def _plain(fields: Mapping[str, Any]) -> Callable[[RequestPlace, Terms], Fields]:
     return lambda _place, _terms: dict(fields)
 
 
@@ -127,7 +127,7 @@ def _request_forms() -> Iterator[Form]:
 
 
 def _state_forms(cut: str) -> Iterator[Form]:
-    def of(fields: Callable[[Place, Terms], Fields]) -> Callable[[Place, Terms], Fields]:
+    def of(fields: Callable[[RequestPlace, Terms], Fields]) -> Callable[[RequestPlace, Terms], Fields]:
         return lambda place, terms: {"client": place.client, **fields(place, terms)}
 
     beyond = of(lambda _p, t: {"for_ns": t.beyond_ns})
@@ -150,20 +150,20 @@ def _state_forms(cut: str) -> Iterator[Form]:
         yield Form(name=f"{way} at {cut}", kind="partition", cut=cut, fields=is_cut)
 
 
-def _jump(sign: int) -> Callable[[Place, Terms], Fields]:
+def _jump(sign: int) -> Callable[[RequestPlace, Terms], Fields]:
     return lambda place, terms: {"client": place.client, "by_ns": sign * terms.jump_ns}
 
 
-def _cut_off(place: Place, terms: Terms) -> Fields:
+def _cut_off(place: RequestPlace, terms: Terms) -> Fields:
     groups = ((place.client,), (DEFAULT_STORE, RESOURCE_NAME))
     return {"groups": groups, "for_ns": terms.beyond_ns}
 
 
-def _unheard(place: Place, terms: Terms) -> Fields:
+def _unheard(place: RequestPlace, terms: Terms) -> Fields:
     return {"groups": ((place.client,), (DEFAULT_STORE,)), "one_way": True, "for_ns": terms.beyond_ns}
 
 
-def _deaf(place: Place, terms: Terms) -> Fields:
+def _deaf(place: RequestPlace, terms: Terms) -> Fields:
     return {"groups": ((DEFAULT_STORE,), (place.client,)), "one_way": True, "for_ns": terms.beyond_ns}
 
 

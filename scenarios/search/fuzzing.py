@@ -22,17 +22,17 @@ from scenarios.executor import executor_for
 from scenarios.search.corpus import Corpus, CorpusFolder, Entry
 from scenarios.search.mutations import changed
 from scenarios.search.result import SearchResult, begun
-from scenarios.search.trials import CHUNK, Piece, Trial, run_piece
+from scenarios.search.trials import TRIALS_PER_PIECE, Piece, Trial, run_piece
 from sim.faults.plan import FaultPlan
 from sim.kernel.streams import Stream, stream
 
-GENERATION: Final = 2 * CHUNK
+GENERATION: Final = 2 * TRIALS_PER_PIECE
 """Trials of one generation. It does not depend on the number of processes."""
 
 YOUNGEST: Final = 0.5
 """The share of changes that start from one of the entries that were changed least."""
 
-Told = Callable[[SearchResult, Sequence[Finding], Corpus], None]
+OnFuzzed = Callable[[SearchResult, Sequence[Finding], Corpus], None]
 """Called after each piece, with the failures that it was the first to show."""
 
 
@@ -47,7 +47,7 @@ def fuzz(
     is_resumed: bool = False,
     not_demanded: frozenset[str] = frozenset(),
     is_over: Callable[[], bool] = lambda: False,
-    on_progress: Told = lambda _result, _new, _corpus: None,
+    on_progress: OnFuzzed = lambda _result, _new, _corpus: None,
 ) -> SearchResult:
     """Fuzz one lock in the world of one scenario.
 
@@ -103,12 +103,14 @@ class _Fuzzing:
         self._corpus, state = self._folder.load()
         self._generation, self._runs, self._resumed = state.generation, state.runs, state.runs
 
-    def run(self, runs_max: int | None, is_over: Callable[[], bool], tell: Told) -> None:
+    def run(self, runs_max: int | None, is_over: Callable[[], bool], tell: OnFuzzed) -> None:
         """Generation after generation. Each piece is absorbed as it comes, in the order of its trials."""
         while runs_max is None or self._runs < runs_max:
             count = GENERATION if runs_max is None else min(GENERATION, runs_max - self._runs)
             trials = self._next(count)
-            pieces = [self._piece(trials[start : start + CHUNK]) for start in range(0, count, CHUNK)]
+            pieces = [
+                self._piece(trials[start : start + TRIALS_PER_PIECE]) for start in range(0, count, TRIALS_PER_PIECE)
+            ]
             with closing(executor_for(self._processes, len(pieces)).map(run_piece, pieces)) as answers:
                 for answer in answers:
                     new = self._result.absorb(answer)

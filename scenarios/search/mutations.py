@@ -13,7 +13,7 @@ from scenarios.definition.draw import draw_scenario
 from scenarios.definition.schema import Scenario, Work
 from scenarios.definition.units import DrawnNumber, constant
 from scenarios.search.forms import FORMS, Terms
-from scenarios.search.requests import Place
+from scenarios.search.requests import RequestPlace
 from scenarios.search.trials import Trial
 from sim.faults.drawing import ENVELOPE_KINDS, Drawing, Shape
 from sim.faults.fault import CUTS, Fault
@@ -23,7 +23,7 @@ from sim.faults.quantities import Quantity, fields_holding
 from sim.kernel.streams import Stream
 
 CLIENTS_MAX: Final = 5
-FAULTS_MAX: Final = 6
+PLAN_FAULTS_MAX: Final = 6
 """A plan with more hides what each of them does."""
 
 CYCLES_MAX: Final = 4
@@ -37,7 +37,7 @@ def changed(
     rng: Stream,
     *,
     number: int,
-    places: Sequence[Place] = (),
+    places: Sequence[RequestPlace] = (),
     patience_ns: int = 0,
 ) -> Trial:
     """The trial after one to three changes.
@@ -85,7 +85,7 @@ def _shape(scenario: Scenario) -> Shape:
 # Changes of plans.
 
 
-def _struck(plan: FaultPlan, place: Place, terms: Terms, rng: Stream) -> FaultPlan:
+def _struck(plan: FaultPlan, place: RequestPlace, terms: Terms, rng: Stream) -> FaultPlan:
     """One more fault, at a request that the trial is known to make."""
     form = rng.choice([form for form in FORMS if form.fits(place, terms)])
     return _with(plan, [*plan.faults, form.fault(place, terms, number=1)])
@@ -183,7 +183,7 @@ def _with(plan: FaultPlan, faults: Sequence[Fault]) -> FaultPlan:
     """The plan with these faults, numbered anew, so that two plans can be joined."""
     named = [
         fault.model_copy(update={"id": f"f{number}-{fault.kind.replace('_', '-')}"})
-        for number, fault in enumerate(faults[:FAULTS_MAX], 1)
+        for number, fault in enumerate(faults[:PLAN_FAULTS_MAX], 1)
     ]
     return FaultPlan.of(*named, heal_ns=plan.heal_ns)
 

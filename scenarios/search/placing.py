@@ -33,13 +33,13 @@ from scenarios.definition.schema import Scenario, Work
 from scenarios.definition.units import constant
 from scenarios.executor import executor_for
 from scenarios.search.forms import FORMS, Form, Terms
-from scenarios.search.requests import Place
+from scenarios.search.requests import RequestPlace
 from scenarios.search.result import SearchResult, begun
 from scenarios.search.trials import Piece, Trial, Tried, cut_into_pieces, run_piece
 from sim.faults.fault import Fault
 from sim.faults.plan import FaultPlan
 
-FAULTS_MAX: Final = 2
+PLACED_MAX: Final = 2
 """Two clock jumps stay within the envelope, three do not; and pairs are what time suffices for."""
 
 TRIALS_PER_PROCESS_MIN: Final = 400
@@ -68,7 +68,7 @@ class Placement:
     """A form of fault at a place."""
 
     form: Form
-    place: Place
+    place: RequestPlace
 
     @property
     def name(self) -> str:
@@ -115,13 +115,13 @@ class Placements:
         if self._speakers.setdefault((request, form.kind, tried.trace), form.name) != form.name:
             self._spared.add((request, form.name))
 
-    def at(self, places: Sequence[Place]) -> Iterator[Placement]:
+    def at(self, places: Sequence[RequestPlace]) -> Iterator[Placement]:
         """Every form at every place that it says something about."""
         for place in places:
             for form in self._fitting(place):
                 yield Placement(form, place)
 
-    def after(self, first: Placement, places: Sequence[Place]) -> Iterator[Placement]:
+    def after(self, first: Placement, places: Sequence[RequestPlace]) -> Iterator[Placement]:
         """Every second fault. places: the requests of the run with the first one."""
         for place in places:
             if place.at_ns < first.place.at_ns:
@@ -139,7 +139,7 @@ class Placements:
         """The run with these faults."""
         return self._trial(number, placements)
 
-    def _fitting(self, place: Place) -> Iterator[Form]:
+    def _fitting(self, place: RequestPlace) -> Iterator[Form]:
         assert self._terms is not None, "the run without faults comes first"
         loops = self._scenario.workload.life == "loop"
         for form in FORMS:
@@ -174,7 +174,7 @@ class Placements:
         return variant
 
 
-Told = Callable[[SearchResult, Sequence[Finding]], None]
+OnPlaced = Callable[[SearchResult, Sequence[Finding]], None]
 """Called after each piece, with the failures that it was the first to show."""
 
 
@@ -183,13 +183,13 @@ def search_placements(
     spec: ProviderSpec,
     seeds: Sequence[int],
     *,
-    faults_max: int = FAULTS_MAX,
+    faults_max: int = PLACED_MAX,
     goes_on: bool = False,
     processes: int = 1,
     trials_max: int | None = None,
     not_demanded: frozenset[str] = frozenset(),
     is_over: Callable[[], bool] = lambda: False,
-    on_progress: Told = lambda _result, _new: None,
+    on_progress: OnPlaced = lambda _result, _new: None,
 ) -> SearchResult:
     """Place one fault everywhere, for each seed, then a second one after each first one.
 
@@ -198,7 +198,7 @@ def search_placements(
     A Ctrl-C ends it, and what was tried stands (`is_interrupted`). Errors: a lock that raises what is no LockError ends
     it with `error` set.
     """
-    assert 1 <= faults_max <= FAULTS_MAX, f"{faults_max} faults in one plan"
+    assert 1 <= faults_max <= PLACED_MAX, f"{faults_max} faults in one plan"
     result = begun(scenario.name, spec.name, how="faults placed", not_demanded=not_demanded)
     search = _Search(result, spec, processes=processes, trials_max=trials_max, is_over=is_over, tell=on_progress)
     try:
@@ -221,7 +221,7 @@ class _Search:
         processes: int,
         trials_max: int | None,
         is_over: Callable[[], bool],
-        tell: Told,
+        tell: OnPlaced,
     ) -> None:
         self._result = result
         self._spec = spec
@@ -264,7 +264,7 @@ class _Search:
                     firsts.append((singles[place], tried))
                 seen.add(tried.trace)
                 place += 1
-        if faults_max < FAULTS_MAX or self._ended:
+        if faults_max < PLACED_MAX or self._ended:
             return
         if self._result.summary.findings and not goes_on:
             self._second_spared += 1

@@ -20,7 +20,7 @@ _SLOTS: Final = {name: place for place, name in enumerate(ROW_COLUMNS)}
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class RequestPlace:
     """One request of a run. at_ns: true time at which it was made, or for the resource was applied.
 
     client, op, nth: as a `Trigger` names it; `service` where requests of that kind go to several.
@@ -50,7 +50,7 @@ class Place:
         return f"{self.op} {self.nth} of {self.client}"
 
 
-def places_of(recorder: Recorder) -> list[Place]:
+def places_of(recorder: Recorder) -> list[RequestPlace]:
     """The requests that a run's clients made, in the order of the record.
 
     Requests about a connection alone have no kind, and writes to the protected resource are known where they were
@@ -59,7 +59,7 @@ def places_of(recorder: Recorder) -> list[Place]:
     texts = recorder.texts
     counts: Counter[tuple[str, str, str | None]] = Counter()
     cycles: Counter[str] = Counter()
-    found: list[Place] = []
+    found: list[RequestPlace] = []
     last = (-1, "")
     for row in recorder.matrix().tolist():
         kind, client = row[_SLOTS["kind"]], texts[row[_SLOTS["node"]]]
@@ -80,7 +80,7 @@ def places_of(recorder: Recorder) -> list[Place]:
 
 
 def _add(
-    found: list[Place],
+    found: list[RequestPlace],
     counts: Counter[tuple[str, str, str | None]],
     row: list[int],
     client: str,
@@ -90,4 +90,4 @@ def _add(
 ) -> None:
     counts[client, op, service] += 1
     nth = counts[client, op, service]
-    found.append(Place(at_ns=row[_SLOTS["at_ns"]], client=client, op=op, nth=nth, service=service, cycle=cycle))
+    found.append(RequestPlace(at_ns=row[_SLOTS["at_ns"]], client=client, op=op, nth=nth, service=service, cycle=cycle))

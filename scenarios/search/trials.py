@@ -24,7 +24,7 @@ from scenarios.worlds.laboratory import Shared
 from scenarios.worlds.simulated import RunOutcome, run_simulated
 from sim.faults.plan import FaultPlan
 
-CHUNK: Final = 40
+TRIALS_PER_PIECE: Final = 40
 """Trials per piece of work, which are judged in one call."""
 
 
@@ -89,7 +89,7 @@ def cut_into_pieces(trials: Iterator[Trial], make: Callable[[tuple[Trial, ...]],
     chunk: list[Trial] = []
     for trial in trials:
         chunk.append(trial)
-        if len(chunk) == CHUNK:
+        if len(chunk) == TRIALS_PER_PIECE:
             yield make(tuple(chunk))
             chunk.clear()
     if chunk:

@@ -32,7 +32,7 @@ from typing import ClassVar, Final
 
 from sim.explore.shrink import Deviations
 from sim.kernel.exploring import Ran, Ready
-from sim.kernel.footprints import EVERYTHING, Footprint, Place, conflict
+from sim.kernel.footprints import EVERYTHING, Footprint, StatePart, conflict
 
 PREEMPTIONS_MAX: Final = 2
 """So often in a run a task loses the processor inside a step: most bugs need one or two (Musuvathi, Qadeer)."""
@@ -83,7 +83,7 @@ class SearchedSchedule:
         # The name of the last step that touched everything.
         self._touched_all = 0
         self._names: dict[int, int] = {}
-        self._places: dict[Place, _PlacesLast] = {}
+        self._places: dict[StatePart, _PlacesLast] = {}
         self._at_ns = -1
         self._instant: list[tuple[Ran, _Decision | None]] = []
         self._asked: _Decision | None = None

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from heapq import heappop
 from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
-from sim.kernel.footprints import ALL, EVERYTHING, Footprint, Place, ReadFootprint, conflict, of_node
+from sim.kernel.footprints import ALL, EVERYTHING, Footprint, ReadFootprint, StatePart, conflict, of_node
 from sim.kernel.kernel import Budget, Kernel
 from sim.kernel.schedules import Schedule
 from sim.kernel.steps import Step, is_live
@@ -104,7 +104,7 @@ class ExploringKernel(Kernel):
         self._chosen: Step | None = None
         self._running = -1
         self._made_before = -1
-        self._touched: dict[Place, bool] = {}
+        self._touched: dict[StatePart, bool] = {}
         # The places passed in this step where its task could lose the processor, and the one where it did.
         self._passed = self._cut = 0
         # The tasks that were preempted and have not gone on, by number.

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-Place = tuple[str, str]
+StatePart = tuple[str, str]
 """A part of a world by kind and name: a node with all that its process remembers, or one key of one service."""
 
-Footprint = tuple[tuple[Place, bool], ...]
+Footprint = tuple[tuple[StatePart, bool], ...]
 """The places that a step touches, each with whether it may change that place."""
 
 NODE: Final = "node"
@@ -23,7 +23,7 @@ SERVICE: Final = "service"
 COUNT: Final = "count"
 """Kinds of places. A count is a number in which requests of several clients take part, such as that of a fault."""
 
-ALL: Final[Place] = ("all", "")
+ALL: Final[StatePart] = ("all", "")
 """The place of a step of which nobody knows what it touches."""
 
 EVERYTHING: Final[Footprint] = ((ALL, True),)

@@ -24,6 +24,7 @@ from lockref.cli.jobs.gate.outputs import write_outputs
 from lockref.cli.jobs.shown.console import SeedProgress
 from lockref.cli.jobs.shown.results import begin_run
 from lockref.errors import INTERRUPTED
+from lockref.host_processes import cores
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.strict_json import printable_json
@@ -43,7 +44,6 @@ from reports.formats.gate_screen import screen_lines
 from reports.formats.text import readable
 from scenarios import interrupts
 from scenarios.definition.load import judged_catalogue
-from scenarios.executor import cores
 from scenarios.failures.failure_store import FailureRecord, FailureStore
 from scenarios.failures.judged_run import ShownFailure
 from scenarios.failures.shrink_budget import ShrinkBudget

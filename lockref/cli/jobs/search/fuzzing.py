@@ -10,12 +10,12 @@ from lockref.cli.jobs.search.ending import account_of_search, end_search, tell_n
 from lockref.cli.jobs.shown.console import printable
 from lockref.cli.jobs.shown.results import begin_run
 from lockref.errors import ConfigError
+from lockref.host_processes import cores
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from scenarios import interrupts
 from scenarios.definition.load import load_scenario
 from scenarios.definition.mixture import require_applicable
-from scenarios.executor import cores
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import provenance
