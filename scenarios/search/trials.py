@@ -17,7 +17,7 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from scenarios.batch import run_in_turn
 from scenarios.definition.schema import Scenario
-from scenarios.search.requests import Place, places_of
+from scenarios.search.requests import RequestPlace, places_of
 from scenarios.search.traces import features_of, reach_by_run, trace_class
 from scenarios.worlds.judged_result import History, broken_runs, only_runs
 from scenarios.worlds.laboratory import Shared
@@ -50,7 +50,7 @@ class Tried:
     trace: str
     mattered: frozenset[str]
     is_broken: bool
-    places: tuple[Place, ...] = ()
+    places: tuple[RequestPlace, ...] = ()
     features: frozenset[str] = frozenset()
     request_timeout_ns: int = 0
 

@@ -18,7 +18,7 @@ from scenarios.definition.mixture import require_applicable
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import provenance
-from scenarios.search.placing import FAULTS_MAX, search_placements
+from scenarios.search.placing import PLACED_MAX, search_placements
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
@@ -76,7 +76,7 @@ def place_faults(
                 scenario,
                 spec,
                 scenario.seeds(seeds, SEEDS),
-                faults_max=faults_max or FAULTS_MAX,
+                faults_max=faults_max or PLACED_MAX,
                 goes_on=faults_max is not None,
                 processes=processes or cores(),
                 is_over=is_over,
