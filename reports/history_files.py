@@ -49,7 +49,7 @@ from reports.record_tables import bounded_lines, check_lines, check_table, flags
 
 EVENTS, RUNS = "events", "runs"
 CHUNKS: Final = "chunks"
-"""The folder of a campaign's finished chunks (`scenarios.checkpoint`), in that of its results."""
+"""The folder of a campaign's finished chunks (`scenarios.campaigns`), in that of its results."""
 SUFFIXES: Final = ("parquet", "jsonl")
 EVENT_NAMES: Final = (EVENTS, "history")
 """What a file of events in a run folder may be called, the usual name first."""
@@ -202,7 +202,7 @@ def history_pieces(path: Path, *, size: int) -> HistoryPieces | None:
 
 def is_unfinished(folder: Path) -> bool:
     """True for the folder of a run that still records, or that was killed before it could write its history."""
-    has_begun = is_spool(folder / SPOOL) or bool(kept_histories(folder))
+    has_begun = is_spool(folder / SPOOL) or kept_history(folder) is not None
     return has_begun and not any((folder / name).exists() for name in HISTORIES)
 
 
@@ -213,21 +213,21 @@ def has_history(folder: Path) -> bool:
 
 def history_folders(folder: Path) -> list[Path]:
     """The folders with a history in a run folder: itself, or its parts; of an evaluation, the parts of each store."""
-    found = [path for path in (folder, *sorted(folder.glob("*/"))) if has_history(path)]
-    return found or [path for path in sorted(folder.glob("*/*/")) if has_history(path)]
+    found = [path for path in (folder, *sorted(folder.glob("*/"))) if path.name != CHUNKS and has_history(path)]
+    return found or [path for path in sorted(folder.glob("*/*/")) if path.name != CHUNKS and has_history(path)]
 
 
-def kept_histories(folder: Path) -> list[Path]:
-    """The histories that an unfinished campaign of seeds keeps in its folder of results, in the order of the seeds."""
-    return sorted(events.parent for events in (folder / CHUNKS).glob(f"[!.]*/{EVENTS}.parquet"))
+def kept_history(folder: Path) -> Path | None:
+    """The folder of the history that an unfinished `lockref sim` keeps in that of its results; None without one."""
+    kept = folder / CHUNKS
+    return kept if (kept / f"{EVENTS}.parquet").exists() else None
 
 
 def _unfinished(folder: Path, notes: Notes) -> tuple[pa.Table, pa.Table, Notes]:
     """The rows that a run has recorded so far."""
-    if chunks := kept_histories(folder):
-        read = [load_history(chunk) for chunk in chunks]
-        events = pa.concat_tables([events for events, _, _ in read]).unify_dictionaries()
-        return events, pa.concat_tables([runs for _, runs, _ in read]), notes
+    kept = kept_history(folder)
+    if kept is not None:
+        return load_history(kept)
     return _recording(folder, notes)
 
 

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -31,13 +30,11 @@ from lockref.host_processes import cores
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import ThreadRuntime
 from lockref.words import counted
-from reports.checks import judge
+from reports.checks import Judgement, judge
 from reports.checks.demands import demand_text
 from reports.checks.summary import Summary
-from reports.history_files import CHUNKS
 from scenarios.batch import CHUNK, run_seeds
 from scenarios.campaigns.sheltered import shelter
-from scenarios.checkpoint import Checkpoint, Chunk, Fingerprint, Sources
 from scenarios.definition.draw import Draws
 from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario
@@ -69,8 +66,6 @@ class Campaign:
 
     keep_runs: how many of the first runs to keep the histories of; those of distinct failures are kept besides.
     check_determinism_every: run every k-th seed of a chunk a second time, under the strict auditor, and compare.
-    checkpoint: where finished chunks are kept. Those that stand there already are taken over, and their seeds are not
-        run again.
     not_demanded: clauses that are not demanded: counted and reported, but no failure.
     watched: so many of the first seeds run under the strict auditor.
     """
@@ -80,20 +75,25 @@ class Campaign:
     seeds: Sequence[int]
     keep_runs: int = KEEP_RUNS
     check_determinism_every: int = 0
-    checkpoint: Checkpoint | None = None
     not_demanded: frozenset[str] = frozenset()
     watched: int = 1
 
-    def checkpointed(self, folder: Path, sources: Sources) -> Campaign:
-        """The same, with its finished chunks kept below the folder of its results."""
-        fingerprint = Fingerprint.of(
-            self.scenario,
-            sources,
-            self.seeds,
-            keep_runs=self.keep_runs,
-            compare_every=self.check_determinism_every,
-        )
-        return replace(self, checkpoint=Checkpoint(folder / CHUNKS, fingerprint))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A finished piece of a campaign.
+
+    runs: their rows, digests among them. event_count: of all its histories.
+    fault_kinds: seed to what disturbed it. compared: seeds that were run twice.
+    kept: the histories worth keeping, events and runs; None if there are none.
+    """
+
+    judgement: Judgement
+    runs: pa.Table
+    event_count: int
+    fault_kinds: Mapping[int, tuple[str, ...]]
+    compared: int
+    kept: History | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,9 +101,9 @@ class CampaignResult(JudgedResult):
     """The results of all seeds of a campaign; the run numbers of its summary are seeds.
 
     seeds: how many were asked for. digests: seed to digest of its trace. compared: seeds that were run twice
-    and gave one trace. tables: kept histories, chunk by chunk. resumed: seeds
-    that an earlier command had finished. error: what ended it early. sure_faults: the ids of the faults that the
-    scenario writes down, but for those that strike with a probability. effects: fault id to how often it changed
+    and gave one trace. tables: kept histories, chunk by chunk. resumed: none; see
+    `scenarios.campaigns.collection.Collected`. error: what ended it early. sure_faults: the ids of the faults that
+    the scenario writes down, but for those that strike with a probability. effects: fault id to how often it changed
     something, over all runs. spent_ns: real time that simulating and judging took, over all processes.
     """
 
@@ -140,7 +140,7 @@ class CampaignResult(JudgedResult):
         return [*found, *idle_faults(self.sure_faults, self.effects, runs=self.summary.runs)]
 
     def absorb(self, chunk: Chunk) -> None:
-        """Add what the judge said of a chunk, whether it ran just now or before an interruption."""
+        """Add what the judge said of a chunk."""
         self.summary.add(
             Summary.of_runs(
                 chunk.judgement,
@@ -174,18 +174,27 @@ class CampaignResult(JudgedResult):
         without: situations that such a lock cannot bring about. The kept rows of runs say the same, so that whoever
         judges the history again asks no more.
         """
-        owed = scenario.owed_by(self.seeds)
-        least = {
-            name: count
-            for name, count in owed.demanded(clients=owed.clients, duration_ns=owed.duration.least).items()
-            if name not in {*without, *owed.unasked_of(spec)}
-        }
+        least = demanded_by(scenario, spec, self.seeds, without=without)
         self.summary.demanded[(scenario.name, spec.name)] = least
         texts = [demand_text(name, count) for name, count in least.items()]
-        for place, (events, runs) in enumerate(self.tables):
-            column = runs.column_names.index("must_happen")
-            said = pa.array([texts] * len(runs), runs.schema.field(column).type)
-            self.tables[place] = (events, runs.set_column(column, runs.schema.field(column), said))
+        self.tables = [(events, told_demands(runs, texts)) for events, runs in self.tables]
+
+
+def demanded_by(scenario: Scenario, spec: ProviderSpec, seeds: int, *, without: Collection[str] = ()) -> dict[str, int]:
+    """The situations that so many seeds of a scenario must bring about, and how often; `without` some of them."""
+    owed = scenario.owed_by(seeds)
+    return {
+        name: count
+        for name, count in owed.demanded(clients=owed.clients, duration_ns=owed.duration.least).items()
+        if name not in {*without, *owed.unasked_of(spec)}
+    }
+
+
+def told_demands(runs: pa.Table, texts: Sequence[str]) -> pa.Table:
+    """Rows of runs that say, in the place of what they said, that these situations must happen in them."""
+    column = runs.column_names.index("must_happen")
+    said = pa.array([list(texts)] * len(runs), runs.schema.field(column).type)
+    return runs.set_column(column, runs.schema.field(column), said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +251,6 @@ def run_campaign(
     check_determinism_every: int = 0,
     is_over: Callable[[], bool] = lambda: False,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
-    checkpoint: Checkpoint | None = None,
     not_demanded: frozenset[str] = frozenset(),
     watched: int = 1,
 ) -> CampaignResult:
@@ -256,7 +264,6 @@ def run_campaign(
         seeds=seeds,
         keep_runs=keep_runs,
         check_determinism_every=check_determinism_every,
-        checkpoint=checkpoint,
         not_demanded=not_demanded,
         watched=watched,
     )
@@ -289,7 +296,7 @@ def run_campaigns(
     count = sum(-(-len(campaign.seeds) // CHUNK) for campaign in campaigns)
     error: LockrefError | None = None
     # Closed here, because the worker processes of a pool end with it.
-    pieces = _pieces(running, on_progress)
+    pieces = _pieces(running)
     if cluster is None:
         mapped = executor_for(processes, count).map(_judged, pieces)
     else:
@@ -349,28 +356,23 @@ class _Running:
         )
 
     def begin(self) -> list[_Piece]:
-        """Take over what was finished before; the pieces of what is left."""
+        """The pieces of it."""
         campaign, total = self._campaign, self.total
         spec, seeds = campaign.spec, campaign.seeds
         scenario = campaign.scenario.owed_by(len(seeds))
         demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
         total.summary.demand((scenario.name, spec.name), demands)
-        if campaign.checkpoint is not None:
-            for chunk in campaign.checkpoint.finished():
-                total.absorb(chunk)
-            total.resumed = len(total.digests)
-            assert list(total.digests) == list(seeds[: total.resumed]), "finished chunks hold the first seeds, in order"
         pieces = [
             _Piece(
                 campaign=self._number,
                 scenario=scenario,
                 spec=spec,
                 seeds=seeds[start : start + CHUNK],
-                watched=campaign.watched if start == total.resumed else 0,
+                watched=campaign.watched if start == 0 else 0,
                 keep_runs=max(0, campaign.keep_runs - start),
                 compare_every=campaign.check_determinism_every,
             )
-            for start in range(total.resumed, len(seeds), CHUNK)
+            for start in range(0, len(seeds), CHUNK)
         ]
         self._left = len(pieces)
         return pieces
@@ -387,14 +389,12 @@ class _Running:
         first = chunk.runs["run"].to_pylist()[: max(0, self._campaign.keep_runs - total.summary.runs)]
         new = [run for key, run in judged.speakers.items() if key not in known]
         chunk = replace(chunk, kept=_only(chunk.kept, {*first, *new}))
-        if self._campaign.checkpoint is not None:
-            self._campaign.checkpoint.add(chunk)
         total.absorb(chunk)
         self._left -= 1
         self.is_over = self._left == 0
 
 
-def _pieces(running: Sequence[_Running], on_progress: Callable[[CampaignResult], None]) -> Iterator[_Piece]:
+def _pieces(running: Sequence[_Running]) -> Iterator[_Piece]:
     """The chunks of all campaigns, in their order. A campaign begins when its first chunk is asked for."""
     for current in running:
         try:
@@ -402,8 +402,6 @@ def _pieces(running: Sequence[_Running], on_progress: Callable[[CampaignResult],
         except LockrefError as error:
             current.total.error = error
             continue
-        if current.total.resumed:
-            on_progress(current.total)
         for piece in pieces:
             if current.is_over:
                 break

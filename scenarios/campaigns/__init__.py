@@ -6,7 +6,9 @@ Where to look:
 - chunks           what an executor does with a chunk: simulate, judge, keep histories, commit
 - account          what the judge said of a chunk, as the file that commits it
 - identity         what a campaign is made of: whether its finished chunks may be taken over
+- sources          hashes of the code that decides the result
 - places           where all that is written: a folder of this machine, or an object store
 - sheltered        a process of its own around a lock that may end it, hang in it, or fill its memory
 - collection       the chunks of all campaigns joined in the order of their seeds
+- run_folders      the chunks of `lockref sim`, below its run folder until it is over
 """

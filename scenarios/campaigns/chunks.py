@@ -101,25 +101,29 @@ def run_chunk(order: ChunkOrder) -> ChunkAnswer:
             events = to_table([each.recorder for each in outcomes], [each.seed for each in outcomes])
             runs = runs_table(each.run_row for each in outcomes)
             judgement = judge(events, runs)
-            total.add(
-                Summary.of_runs(
-                    judgement,
-                    runs,
-                    event_count=len(events),
-                    fault_kinds={each.seed: each.fired_kinds for each in outcomes},
-                    not_demanded=order.not_demanded,
-                )
+            part = Summary.of_runs(
+                judgement,
+                runs,
+                event_count=len(events),
+                fault_kinds={each.seed: each.fired_kinds for each in outcomes},
+                not_demanded=order.not_demanded,
             )
+            known = {finding.key for finding in total.findings}
+            speakers = {finding.run for finding in part.findings if finding.key not in known}
+            total.add(part)
             digests += [each.digest for each in outcomes]
             for row in runs["fault_effects"].to_pylist():
                 effects.update(dict(row or ()))
-            broken = sorted(broken_runs(judgement.verdicts, order.not_demanded))
-            new = broken[: max(0, order.failures_left - len(failures))]
+            if order.keeps_speakers:
+                new = sorted(speakers)
+            else:
+                broken = sorted(broken_runs(judgement.verdicts, order.not_demanded))
+                new = broken[: max(0, order.failures_left - len(failures))]
             failures += new
             wanted = sorted({*new, *(seed for seed in order.sample if seed in seeds)})
             if wanted:
                 kept.append(only_runs((events, runs), wanted))
-            del outcomes, events, runs, judgement
+            del outcomes, events, runs, judgement, part
             gc.collect(0)
         account = account_of(
             total,
@@ -159,22 +163,29 @@ def write_kept(place: Place, number: int, kept: Sequence[History]) -> None:
         place.write(name, stream.getvalue().to_pybytes())
 
 
+def read_kept(place: Place, number: int) -> History | None:
+    """The kept histories of one chunk; None where it keeps none. Raises BackendUnavailable or OSError, as `Place`."""
+    contents = [content for name in history_names(number) if (content := place.read(name)) is not None]
+    if len(contents) < len(history_names(number)):
+        return None
+    events, runs = (pq.read_table(pa.BufferReader(content)) for content in contents)
+    return events, runs
+
+
 def drop_kept(place: Place, number: int, surplus: frozenset[int]) -> None:
     """Take runs out of the kept histories of one chunk. Does nothing where they are gone already.
 
     Raises BackendUnavailable or OSError, as `Place`.
     """
-    events_name, runs_name = history_names(number)
-    read = [place.read(name) for name in (events_name, runs_name)]
-    contents = [content for content in read if content is not None]
-    if len(contents) < len(read):
+    kept = read_kept(place, number)
+    if kept is None:
         return
-    events, runs = (pq.read_table(pa.BufferReader(content)) for content in contents)
+    events, runs = kept
     left = [run for run in runs["run"].to_pylist() if run not in surplus]
     if len(left) == len(runs):
         return
     if left:
         write_kept(place, number, [only_runs((events, runs), left)])
     else:
-        for name in (events_name, runs_name):
+        for name in history_names(number):
             place.remove(name.rpartition("/")[0])

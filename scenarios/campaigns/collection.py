@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
-import pyarrow as pa
-
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError
-from lockref.history import RUNS_SCHEMA, SCHEMA
+from lockref.lab.loading import ProviderSpec
 from lockref.words import counted
+from reports.checks.demands import demand_text
 from reports.checks.summary import Finding, Summary
 from reports.history_files import CHUNKS, EVENTS, RUNS
-from scenarios.campaign import idle_faults, seed_notices, sure_faults
+from scenarios.campaign import demanded_by, idle_faults, seed_notices, sure_faults, told_demands
 from scenarios.campaigns.account import ChunkAccount, NotAnAccount, read_account
-from scenarios.campaigns.chunks import ChunkAnswer, account_name, committed_chunks, drop_kept, run_sheltered
-from scenarios.campaigns.identity import Identity, read_identity, write_identity
+from scenarios.campaigns.chunks import (
+    ChunkAnswer,
+    account_name,
+    committed_chunks,
+    drop_kept,
+    read_kept,
+    run_sheltered,
+)
+from scenarios.campaigns.identity import REMEDY, Identity, read_identity, write_identity
 from scenarios.campaigns.orders import ChunkOrder, Order
+from scenarios.campaigns.places import Place
+from scenarios.definition.schema import Scenario
 from scenarios.executor import Executor
-from scenarios.worlds.judged_result import JudgedResult
+from scenarios.worlds.judged_result import History, JudgedResult, joined_histories
 
 DISTINCT_MAX: Final = 100
 """Distinct failures of a campaign that are told apart; further ones are counted by clause."""
@@ -40,7 +48,8 @@ class Collected(JudgedResult):
     further: clause to runs that broke it in a way that is not among the distinct failures, which were too many.
     processor_ns: processor time that the chunks of this command took, over all executors. kept, failures_kept:
     histories that are kept, and those of them in which a demanded clause broke. sure_faults, effects, compared: as of
-    `scenarios.campaign.CampaignResult`.
+    `scenarios.campaign.CampaignResult`. kept_in: where the kept histories are read from, of a campaign that is kept as
+    a whole; None where they stay in their place. tells_all: every distinct failure is told apart.
     """
 
     seeds: int
@@ -54,6 +63,9 @@ class Collected(JudgedResult):
     further: Counter[str] = field(default_factory=Counter)
     sure_faults: tuple[str, ...] = ()
     effects: Counter[str] = field(default_factory=Counter)
+    kept_in: Place | None = None
+    tells_all: bool = False
+    _asked: tuple[str, ...] | None = None
     _trace: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
 
     @property
@@ -66,13 +78,23 @@ class Collected(JudgedResult):
         return self._trace.hexdigest()
 
     @property
-    def history(self) -> tuple[pa.Table, pa.Table]:
-        """Nothing: the kept histories stand where the executors wrote them."""
-        return SCHEMA.empty_table(), RUNS_SCHEMA.empty_table()
+    def history(self) -> History:
+        """The kept histories in the order of the seeds; none where they stay where the executors wrote them."""
+        if self.kept_in is None:
+            return joined_histories([])
+        kept = [each for number in range(self.chunks) if (each := read_kept(self.kept_in, number)) is not None]
+        events, runs = joined_histories(kept)
+        return events, runs if self._asked is None else told_demands(runs, self._asked)
 
     @property
     def is_history_written(self) -> bool:
-        return True
+        return self.kept_in is None
+
+    def ask(self, scenario: Scenario, spec: ProviderSpec, *, without: Collection[str] = ()) -> None:
+        """As `scenarios.campaign.CampaignResult.ask`."""
+        least = demanded_by(scenario, spec, self.seeds, without=without)
+        self.summary.demanded[(scenario.name, spec.name)] = least
+        self._asked = tuple(demand_text(name, count) for name, count in least.items())
 
     @property
     def notices(self) -> list[str]:
@@ -97,7 +119,7 @@ class Collected(JudgedResult):
         for finding in part.findings:
             if finding.key in known:
                 told.append(finding)
-            elif len(known) + len(new) < DISTINCT_MAX:
+            elif self.tells_all or len(known) + len(new) < DISTINCT_MAX:
                 told.append(finding)
                 new.append(finding)
             else:
@@ -122,22 +144,23 @@ OnFound = Callable[[Collected, Finding], None]
 OnProgress = Callable[[Collected], None]
 
 
-def begin(order: Order, identity: Identity, *, is_resumed: bool) -> None:
+def begin(order: Order, identity: Identity, *, is_resumed: bool, remedy: str = REMEDY) -> None:
     """Make a place ready for a campaign: what stands there is taken over, or removed.
 
+    remedy: what the user can do where it cannot be taken over.
     Raises ConfigError where the chunks of another campaign stand there, or of this one and nobody asked to go on.
     """
-    known = read_identity(order.place)
+    known = read_identity(order.place, remedy=remedy)
     if known is None:
         if order.place.names(CHUNKS):
-            raise ConfigError(f"{order.place} holds chunks and no campaign.json: choose another --out")
+            raise ConfigError(f"{order.place} holds chunks and no campaign.json: {remedy}")
     elif changed := identity.differences(known):
         raise ConfigError(
             f"{order.place}: another campaign stands there; it differs in {', '.join(changed)}. Its chunks say nothing "
-            "about what would run now: choose another --out, or remove that folder"
+            f"about what would run now: {remedy}"
         )
     elif known.digest != identity.digest:
-        raise ConfigError(f"{order.place}: another campaign stands there: choose another --out")
+        raise ConfigError(f"{order.place}: another campaign stands there: {remedy}")
     elif not is_resumed:
         raise ConfigError(
             f"{order.place}: this very campaign has begun there: add --resume to go on, or choose another --out"
@@ -155,23 +178,34 @@ def collect(
     orders: Sequence[Order],
     executor: Executor,
     *,
+    work: Callable[[ChunkOrder], ChunkAnswer] | None = None,
     is_over: Callable[[], bool] = lambda: False,
     on_progress: OnProgress = lambda _result: None,
     on_found: OnFound = lambda _result, _finding: None,
 ) -> Generator[Collected, None, None]:
     """Run what is left of each campaign; the results in the order of the campaigns, each as soon as it is complete.
 
-    is_over: asked after each chunk; True ends all. on_found: called with each new distinct failure, the lowest seed of
-    it. An error ends the campaign that it meets, and the others go on; an error of the executor ends all.
-    KeyboardInterrupt ends all: the campaign that it met has `is_interrupted`, and is the last one.
+    work: runs a chunk; default `run_sheltered`. is_over: asked after each chunk; True ends all: of the campaigns that
+    are left, what was committed before is joined, and nothing more. on_found: called with each new distinct failure,
+    the lowest seed of it. An error ends the campaign that it meets, and the others go on; an error of the executor
+    ends all. KeyboardInterrupt ends all: the campaign that it met has `is_interrupted`, and is the last one.
     """
     running = [_Running(order) for order in orders]
     failed: LockrefError | None = None
-    with closing(executor.map(run_sheltered, _left(running))) as answers:
+    run = work or run_sheltered
+
+    def ends_all() -> bool:
+        if not is_over():
+            return False
+        for each in running:
+            each.is_over = True
+        return True
+
+    with closing(executor.map(run, _left(running))) as answers:
         for each in running:
             try:
                 if failed is None:
-                    yield from _joined(each, answers, is_over, on_progress, on_found)
+                    yield from _joined(each, answers, run, ends_all, on_progress, on_found)
                 else:
                     each.total.error = failed
                     yield each.total
@@ -201,6 +235,8 @@ class _Running:
             chunks=order.chunks,
             sure_faults=sure_faults(scenario),
             summary=Summary(not_demanded=order.not_demanded),
+            kept_in=order.place if order.keeps_speakers else None,
+            tells_all=order.keeps_speakers,
         )
         demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
         self.total.summary.demand((scenario.name, spec.name), demands)
@@ -227,19 +263,23 @@ def _left(running: Sequence[_Running]) -> Iterator[ChunkOrder]:
 def _joined(
     current: _Running,
     answers: Iterator[ChunkAnswer],
-    is_over: Callable[[], bool],
+    run: Callable[[ChunkOrder], ChunkAnswer],
+    ends_all: Callable[[], bool],
     on_progress: OnProgress,
     on_found: OnFound,
 ) -> Iterator[Collected]:
     order, total = current.order, current.total
+    was_over = current.is_over
     for number in range(order.chunks):
+        if was_over and number not in current.committed:
+            break
         account = _read(order, number) if number in current.committed else None
         was_there = account is not None
         if account is None:
             # One that is torn, as a power failure leaves it, runs here: its turn on the executor has passed.
             is_torn = number in current.committed
             answer = (
-                run_sheltered(order.chunk(number, failures_left=current.failures_left))
+                run(order.chunk(number, failures_left=current.failures_left))
                 if is_torn
                 else _next(answers, order, number)
             )
@@ -252,14 +292,18 @@ def _joined(
                 _expect_shared(order)
         left = current.failures_left
         new = total.absorb(account, was_there=was_there)
-        if surplus := frozenset(account.failures_kept[left:]) - frozenset(order.chunk(number, failures_left=0).sample):
+        if order.keeps_speakers:
+            further = frozenset(account.failures_kept) - {finding.run for finding in new}
+        else:
+            further = frozenset(account.failures_kept[left:])
+        if surplus := further - frozenset(order.chunk(number, failures_left=0).sample):
             drop_kept(order.place, number, surplus)
             total.kept -= len(surplus)
             total.failures_kept -= len(surplus)
         for finding in new:
             on_found(total, finding)
         on_progress(total)
-        if is_over():
+        if not was_over and ends_all():
             break
     current.is_over = True
     yield total

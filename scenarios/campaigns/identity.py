@@ -17,12 +17,14 @@ from lockref.errors import ConfigError, Location
 from lockref.lab.loading import ProviderSpec
 from scenarios.campaigns.orders import seeds_of_a_chunk
 from scenarios.campaigns.places import Place
-from scenarios.checkpoint import Fingerprint, Sources
+from scenarios.campaigns.sources import Sources, scenario_hash
 from scenarios.definition.schema import Scenario
 from scenarios.runs import commit
 from scenarios.search.schedules import Exploration
 
 FILE: Final = "campaign.json"
+
+REMEDY: Final = "choose another --out"
 
 
 class Identity(BaseModel):
@@ -30,8 +32,8 @@ class Identity(BaseModel):
 
     scenario_hash, lock_hash, code_hash: of the resolved scenario, the lock's sources, and lockref with its Python.
     seeds: the first and the one after the last. keep, keep_failures, compare_every: see `Order`. explore: the options
-    of its exploration; "" without one. The names and versions are for people: they tell what a hash stands for, and
-    decide nothing.
+    of its exploration; "" without one. not_demanded: clauses that are no failure, sorted. The names and versions are
+    for people: they tell what a hash stands for, and decide nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -47,6 +49,7 @@ class Identity(BaseModel):
     keep_failures: int
     compare_every: int
     explore: str = ""
+    not_demanded: tuple[str, ...] = ()
     scenario_hash: str
     lock_hash: str
     code_hash: str
@@ -81,6 +84,8 @@ class Identity(BaseModel):
             found.append("--check-determinism")
         if self.explore != earlier.explore:
             found.append(f"the schedules ({earlier.explore or 'plain'}, now {self.explore or 'plain'})")
+        if self.not_demanded != earlier.not_demanded:
+            found.append("the clauses that are demanded")
         return found
 
 
@@ -100,28 +105,33 @@ def identity_of(
     seeds: range,
     keeping: Keeping,
     exploration: Exploration | None = None,
+    *,
+    not_demanded: frozenset[str] = frozenset(),
 ) -> Identity:
     """The identity of the campaign that these describe. sources: taken right after the lock was loaded."""
-    fingerprint = Fingerprint.of(scenario, sources, seeds, keep_runs=keeping.keep, compare_every=keeping.compare_every)
     return Identity(
         scenario=scenario.name,
         provider=spec.name,
         lockref=lockref.__version__,
         commit=commit(),
-        seeds=fingerprint.seeds,
+        seeds=(seeds[0], seeds[-1] + 1),
         chunk_seeds=seeds_of_a_chunk(len(seeds)),
         keep=keeping.keep,
         keep_failures=keeping.keep_failures,
         compare_every=keeping.compare_every,
         explore="" if exploration is None else exploration.options,
-        scenario_hash=fingerprint.scenario,
-        lock_hash=fingerprint.provider,
-        code_hash=fingerprint.code,
+        not_demanded=tuple(sorted(not_demanded)),
+        scenario_hash=scenario_hash(scenario),
+        lock_hash=sources.provider,
+        code_hash=sources.code,
     )
 
 
-def read_identity(place: Place) -> Identity | None:
-    """The identity of the campaign in a place; None where there is none. Raises ConfigError for a file that is none."""
+def read_identity(place: Place, *, remedy: str = REMEDY) -> Identity | None:
+    """The identity of the campaign in a place; None where there is none.
+
+    remedy: what its user can do about a file that is none. Raises ConfigError for such a file.
+    """
     content = place.read(FILE)
     if content is None:
         return None
@@ -131,7 +141,7 @@ def read_identity(place: Place) -> Identity | None:
         first = error.errors(include_url=False)[0]
         what = f"{'.'.join(map(str, first['loc'])) or 'document'}: {first['msg']}"
         raise ConfigError(
-            f"no campaign of this version of lockref ({what}); choose another --out",
+            f"no campaign of this version of lockref ({what}); {remedy}",
             location=Location(f"{place}/{FILE}"),
         ) from error
 

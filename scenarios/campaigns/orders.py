@@ -30,7 +30,9 @@ class Order:
     scenario: as so many seeds owe it (`Scenario.owed_by`). place: of its chunks and histories. identity: the digest of
     all that decides its result. keep: histories of runs that held, evenly over the seeds. keep_failures: histories of
     runs in which a demanded clause broke, the first ones. compare_every: run every k-th seed twice; 0 for none.
-    not_demanded: clauses that are counted, and are no failure. exploration: how the schedule of each seed is
+    not_demanded: clauses that are counted, and are no failure. keeps_speakers: keep the histories of the first `keep`
+    runs and of the run of each distinct failure, in the place of such a sample and of the first failures, and tell
+    each distinct failure. So a campaign of some thousand seeds is kept. exploration: how the schedule of each seed is
     drawn; None for first-in, first-out.
     """
 
@@ -43,6 +45,7 @@ class Order:
     keep_failures: int
     compare_every: int = 0
     not_demanded: frozenset[str] = frozenset()
+    keeps_speakers: bool = False
     exploration: Exploration | None = None
 
     @property
@@ -60,7 +63,9 @@ class Order:
         begin = number * self.chunk_seeds
         seeds = self.seeds[begin : begin + self.chunk_seeds]
         kept: Sequence[int] = ()
-        if self.keep:
+        if self.keeps_speakers:
+            kept = seeds[: max(0, self.keep - begin)]
+        elif self.keep:
             every = -(-len(self.seeds) // self.keep)
             kept = [seed for place, seed in enumerate(seeds, begin) if place % every == 0]
         return ChunkOrder(
@@ -74,6 +79,7 @@ class Order:
             failures_left=failures_left,
             compare_every=self.compare_every,
             not_demanded=self.not_demanded,
+            keeps_speakers=self.keeps_speakers,
             exploration=self.exploration,
         )
 
@@ -92,6 +98,7 @@ class ChunkOrder:
     failures_left: int
     compare_every: int
     not_demanded: frozenset[str]
+    keeps_speakers: bool
     exploration: Exploration | None
 
     def batches(self) -> Iterator[range]:

@@ -20,6 +20,7 @@ from scenarios.gate.demands import Demands, demands_on, not_demanded_of
 from scenarios.gate.observed import with_observed
 from scenarios.gate.shares import ScenarioProgress, next_round
 from scenarios.gate.spending import FIRST_SEEDS, FirstRuns, further_seeds
+from scenarios.worlds.judged_result import JudgedResult
 
 
 @dataclass(slots=True, kw_only=True)
@@ -226,7 +227,7 @@ def _progress_of(part: Explored) -> ScenarioProgress:
     )
 
 
-def situation_counts(result: CampaignResult) -> dict[str, int]:
+def situation_counts(result: JudgedResult) -> dict[str, int]:
     """Situation to how often it came about in the runs of a campaign."""
     return {name: count for name, (_, count) in result.summary.reach.items()}
 

@@ -42,7 +42,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
         capfd.readouterr()
         with monkeypatch.context() as patch:
             if command == WITH_A_DEFECT:
-                patch.setattr(lockref.cli.jobs.simulation, "run_campaigns", defective)
+                patch.setattr(lockref.cli.jobs.simulation, "collect", defective)
             last = run(command[1:])
         told = capfd.readouterr()
         return (told.out + told.err).replace(f"{tmp_path}/", "")

@@ -48,7 +48,9 @@ from reports.formats.fingerprint import markdown as fingerprint_markdown
 from reports.formats.fingerprint import terminal_lines
 from reports.history_files import SPOOL, write_history, write_json_lines
 from reports.html.fingerprint import page_of
-from scenarios.checkpoint import FINGERPRINT, read_fingerprint
+from scenarios.campaigns.identity import FILE as CAMPAIGN
+from scenarios.campaigns.identity import read_identity
+from scenarios.campaigns.places import FolderPlace
 from scenarios.definition.draw import draw_scenario
 from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.load import CATALOGUE, load_scenario, parse_scenario
@@ -121,10 +123,11 @@ def failure(folder: Path) -> None:
 
 def campaign(folder: Path) -> None:
     about = {
-        "format": "lockref.campaign/2", "scenario": "a", "provider": "b", "code": "c", "seeds": [0, 9], "keep_runs": 3,
-        "compare_every": 0,
+        "format": "lockref.campaign/3", "scenario": "a", "provider": "b", "lockref": "0", "commit": "", "seeds": [0, 9],
+        "chunk_seeds": 50, "keep": 3, "keep_failures": 0, "compare_every": 0, "scenario_hash": "a", "lock_hash": "b",
+        "code_hash": "c",
     }  # fmt: skip
-    (folder / FINGERPRINT).write_text(json.dumps(about))
+    (folder / CAMPAIGN).write_text(json.dumps(about))
 
 
 def run_folder(folder: Path) -> None:
@@ -307,7 +310,7 @@ READERS: dict[str, Reader] = {
     "a history in JSON lines": Reader(json_lines, judged_history),
     "a recording": Reader(recording, judged_history),
     "a stored failure": Reader(failure, lambda folder: load_failure(folder / "failure.json")),
-    "a campaign's fingerprint": Reader(campaign, read_fingerprint),
+    "a campaign's identity": Reader(campaign, lambda folder: read_identity(FolderPlace(folder))),
     "a run folder": Reader(run_folder, looked_at),
     "a scenario": in_one(
         (CATALOGUE / "e03-killed-holder.yaml").read_bytes(), lambda body: load_text(body, parse_scenario)

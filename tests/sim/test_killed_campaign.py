@@ -23,7 +23,7 @@ def begun(folder: Path) -> subprocess.Popen[bytes]:
         COMMAND, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     ends_at = time.monotonic() + PATIENCE_S
-    while not list(folder.glob(".lockref/runs/latest/chunks/chunk-*")):
+    while not list(folder.glob(".lockref/runs/latest/chunks/chunks/chunk-*")):
         assert process.poll() is None, "the campaign ended before it could be killed: give it more seeds"
         assert time.monotonic() < ends_at, "no chunk was finished"
         time.sleep(0.02)

@@ -17,7 +17,7 @@ from reports.formats.gate_result import load_gate
 from reports.history_files import history_folders
 from reports.page import ANALYSIS, Part, title_of, write_report
 from reports.pipeline.analysis import SPARK
-from scenarios.checkpoint import seeds_in
+from scenarios.campaigns.run_folders import seeds_in
 from scenarios.runs import end_of, open_run, provenance, require_recorded
 
 if TYPE_CHECKING:

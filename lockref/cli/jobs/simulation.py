@@ -15,11 +15,17 @@ from lockref.words import counted
 from reports.formats.exit_codes import INCONCLUSIVE, worst
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
-from scenarios.campaign import DETERMINISM_EVERY, Campaign, default_processes, run_campaigns
-from scenarios.checkpoint import Sources, remove_chunks, seeds_in
+from scenarios.campaign import DETERMINISM_EVERY, Campaign, default_processes
+from scenarios.campaigns.chunks import run_chunk
+from scenarios.campaigns.collection import begin, collect
+from scenarios.campaigns.identity import Keeping, identity_of
+from scenarios.campaigns.orders import Order
+from scenarios.campaigns.run_folders import expect_own_version, place_in, remove_chunks, seeds_in
+from scenarios.campaigns.sources import Sources
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import is_own_file, judged_catalogue, load_scenario
 from scenarios.definition.mixture import inapplicable
+from scenarios.executor import executor_for
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
@@ -30,10 +36,12 @@ from scenarios.gate.observed import with_observed
 from scenarios.runs import RunFolder, provenance, unfinished_runs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lockref.cli.jobs.shown.console import Console
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
-    from scenarios.campaign import CampaignResult
+    from scenarios.campaigns.collection import Collected
     from scenarios.definition.schema import Scenario
     from scenarios.gate.abilities import Abilities
     from scenarios.gate.demands import Demands
@@ -107,16 +115,19 @@ def simulate(
         campaigns = {
             name: question.campaign(
                 scenario, spec, seeds=seeds, keep_runs=keep_runs, check_determinism=check_determinism
-            ).checkpointed(parts[name].path, sources)
+            )
             for name, scenario in loaded.items()
             if name not in question.misfits
         }
         # One pool for all campaigns, so that the last seeds of one scenario and the first of the next run side by side.
         # Results still come in the order of the scenarios, since a reader compares two outputs line by line.
         seeds_in_all = sum(len(campaign.seeds) for campaign in campaigns.values())
-        running = run_campaigns(
-            list(campaigns.values()),
-            processes=processes or default_processes(seeds_in_all),
+        orders = [_begun(campaign, sources, parts[name].path) for name, campaign in campaigns.items()]
+        running = collect(
+            orders,
+            executor_for(processes or default_processes(seeds_in_all), sum(order.chunks for order in orders)),
+            # Not sheltered: this command's own process is watched, and worker processes are.
+            work=run_chunk,
             is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
             on_progress=seed_progress(console, seeds=seeds_in_all),
         )
@@ -132,6 +143,32 @@ def simulate(
         # Last of all. Until the account stands whole in the folder, `--resume` may still need the chunks.
         remove_chunks(folder.path)
         return code
+
+
+def _begun(campaign: Campaign, sources: Sources, part: Path) -> Order:
+    """The order of a campaign whose chunks stand in the folder of its results, and are taken over where they do.
+
+    Raises ConfigError for chunks of another campaign.
+    """
+    seeds = range(campaign.seeds[0], campaign.seeds[-1] + 1)
+    keeping = Keeping(keep=campaign.keep_runs, keep_failures=0, compare_every=campaign.check_determinism_every)
+    identity = identity_of(
+        campaign.scenario, campaign.spec, sources, seeds, keeping, not_demanded=campaign.not_demanded
+    )
+    order = Order(
+        scenario=campaign.scenario.owed_by(len(seeds)),
+        spec=campaign.spec,
+        seeds=seeds,
+        place=place_in(part),
+        identity=identity.digest,
+        keep=keeping.keep,
+        keep_failures=0,
+        compare_every=keeping.compare_every,
+        not_demanded=campaign.not_demanded,
+        keeps_speakers=True,
+    )
+    begin(order, identity, is_resumed=True, remedy="run again without --resume")
+    return order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +208,7 @@ def _question(console: Console, loaded: Mapping[str, Scenario], spec: ProviderSp
 def _account(
     console: Console,
     campaigns: Mapping[str, Campaign],
-    finished: Iterable[CampaignResult],
+    finished: Iterable[Collected],
     accounts: _Accounts,
     question: _Question,
     *,
@@ -231,7 +268,7 @@ class _Accounts:
     def take(
         self,
         campaign: Campaign,
-        result: CampaignResult,
+        result: Collected,
         *,
         source: str,
         part: RunFolder,
@@ -272,7 +309,7 @@ class _Accounts:
             self.results.append(results)
         return results
 
-    def _observed(self, campaign: Campaign, result: CampaignResult, demands: Demands) -> Demands:
+    def _observed(self, campaign: Campaign, result: Collected, demands: Demands) -> Demands:
         """The same, without what never came about because of what the lock does not do."""
         if self._abilities is None:
             return demands
@@ -308,7 +345,7 @@ class _Accounts:
         return worst((code, INCONCLUSIVE)) if self._is_doubted and INCONCLUSIVE not in self._allowed else code
 
 
-def _notices(campaign: Campaign, result: CampaignResult) -> list[str]:
+def _notices(campaign: Campaign, result: Collected) -> list[str]:
     """Clauses that were judged here, and that `--all` would demand of no lock of this kind."""
     scenario, stands_on = campaign.scenario, campaign.spec.stands_on
     not_kept = scenario.not_demanded(stands_on) & result.summary.judged
@@ -391,7 +428,11 @@ def _folder(about: Mapping[str, object], *, resume: bool, console: Console) -> R
     """The folder to write to: the folder of the same command's unfinished run if it is resumed, else a new one."""
     arguments = about["arguments"]
     assert isinstance(arguments, dict), "`provenance` keeps the arguments by name"
-    done, earlier = max(((seeds_in(path), path) for path in unfinished_runs("sim", arguments)), default=(0, None))
+    unfinished = unfinished_runs("sim", arguments)
+    done, earlier = max(((seeds_in(path), path) for path in unfinished), default=(0, None))
+    if resume and not done:
+        for path in unfinished:
+            expect_own_version(path)
     if earlier is not None and done:
         if resume:
             console.step(f"going on in {earlier}: {done:,} seeds are done")

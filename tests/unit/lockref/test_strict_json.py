@@ -26,7 +26,9 @@ from lockref.stores.memory import MemoryStore
 from lockref.stores.probe import fingerprint
 from lockref.strict_json import LEVELS_MAX, NotJson, is_whole, read_json, read_object
 from lockref.words import detail
-from scenarios.checkpoint import read_fingerprint, seeds_in
+from scenarios.campaigns.identity import read_identity
+from scenarios.campaigns.places import FolderPlace
+from scenarios.campaigns.run_folders import seeds_in
 from scenarios.runs import unfinished_runs
 from scenarios.workloads.delta.log_files import Log, checkpoint_key, entry_key, last_checkpoint_key, parse_commit
 
@@ -147,14 +149,14 @@ def test_every_reader_of_a_stranger_s_json_has_its_own_error(name: str, tmp_path
     store.put(f"locks/{audit.SWITCH_NAME}", body)
     assert audit.is_enabled(store, "locks") is False
     folder = tmp_path / "runs" / "20260101-000000-sim"
-    (folder / "campaign" / "chunk-000000").mkdir(parents=True)
+    (folder / "chunks" / "chunks").mkdir(parents=True)
     (folder / "run.json").write_bytes(body)
     assert unfinished_runs("sim", {}, home=tmp_path) == []
-    (folder / "campaign" / "chunk-000000" / "chunk.json").write_bytes(body)
+    (folder / "chunks" / "chunks" / "chunk-000000.json").write_bytes(body)
+    (folder / "chunks" / "campaign.json").write_bytes(body)
     assert seeds_in(folder) == 0
-    (folder / "campaign" / "campaign.json").write_bytes(body)
     with pytest.raises(ConfigError, match=r"campaign\.json"):
-        read_fingerprint(folder / "campaign")
+        read_identity(FolderPlace(folder / "chunks"))
     (tmp_path / "store.json").write_bytes(body)
     with pytest.raises(ConfigError, match=r"store\.json"):
         fingerprint.load(tmp_path / "store.json")

@@ -24,7 +24,7 @@ from scenarios.campaigns.collection import begin, collect
 from scenarios.campaigns.identity import FILE, Identity, Keeping, identity_of
 from scenarios.campaigns.orders import Order
 from scenarios.campaigns.places import FolderPlace, ObjectPlace, place_of
-from scenarios.checkpoint import Sources
+from scenarios.campaigns.sources import Sources
 from scenarios.definition.load import load_scenario
 from scenarios.definition.mixture import require_applicable
 from scenarios.failures.failure_store import FailureStore

@@ -13,7 +13,7 @@ from reports.formats.exit_codes import code_of
 from reports.formats.results import Results, load_results
 from reports.formats.text import short
 from reports.html.gate_page import Judged, write_gate_page
-from scenarios.checkpoint import seeds_in
+from scenarios.campaigns.run_folders import seeds_in
 from scenarios.failures.explained import explain
 from scenarios.failures.stored_failures import FAILURES, is_own
 from scenarios.runs import end_of, run_json

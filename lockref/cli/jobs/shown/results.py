@@ -21,7 +21,7 @@ from reports.formats.github import annotation_lines
 from reports.formats.results import Results
 from reports.formats.terminal import result_lines
 from reports.formats.text import outgoing
-from scenarios.checkpoint import seeds_in
+from scenarios.campaigns.run_folders import seeds_in
 from scenarios.runs import RunFolder, end_of, provenance
 
 if TYPE_CHECKING:

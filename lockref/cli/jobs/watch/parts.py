@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from lockref.errors import ConfigError, HistoryUnreadable
+from lockref.errors import HistoryUnreadable
 from lockref.lab.spool import SPOOL, is_spool, spooled_span
 from reports.account import judged_history, summarised_results
 from reports.checks.summary import Summary
@@ -24,7 +24,6 @@ from scenarios.campaigns.chunks import account_name, committed_chunks
 from scenarios.campaigns.identity import FILE as CAMPAIGN
 from scenarios.campaigns.identity import read_identity
 from scenarios.campaigns.places import FolderPlace
-from scenarios.checkpoint import Chunk, chunks_from, read_fingerprint
 
 RESULTS: Final = "results.json"
 
@@ -60,51 +59,11 @@ class Part(Protocol):
 
 
 @dataclass(slots=True)
-class Seeds:
-    """A campaign of seeds that keeps its finished chunks in the folder (`scenarios.checkpoint`)."""
-
-    folder: Path
-    name: str
-    arguments: Mapping[str, Any]
-    summary: Summary = field(default_factory=Summary)
-    _read: int = 0
-    _of: int | None = None
-    _parties: set[tuple[str, str]] = field(default_factory=set)
-
-    def look(self) -> Sight | None:
-        """As `Part.look`. Errors: ConfigError for a chunk that cannot be read."""
-        chunks = self.folder / CHUNKS
-        try:
-            known = read_fingerprint(chunks)
-            for chunk in chunks_from(chunks, self._read):
-                self._absorb(chunk)
-        except ConfigError:
-            if chunks.is_dir():
-                raise
-            # The run is over, and removes its chunks: its account stands beside them.
-            return None
-        if known is not None:
-            self._of = known.seeds[1] - known.seeds[0]
-        if self._of is None:
-            return None
-        scenario, provider = (", ".join(sorted({party[which] for party in self._parties})) for which in (0, 1))
-        results = _told(self.summary, scenario, provider, self.arguments) if self._read else None
-        title = f"{scenario} under {provider}" if self._parties else str(self.arguments.get("provider", ""))
-        return Sight(part=self.name, title=title, unit="seeds", done=self.summary.runs, of=self._of, results=results)
-
-    def _absorb(self, chunk: Chunk) -> None:
-        self.summary.add(
-            Summary.of_runs(chunk.judgement, chunk.runs, event_count=chunk.event_count, fault_kinds=chunk.fault_kinds)
-        )
-        self._parties.update(
-            (row["scenario"], row["provider"]) for row in chunk.runs.select(["scenario", "provider"]).to_pylist()
-        )
-        self._read += 1
-
-
-@dataclass(slots=True)
 class Committed:
-    """A campaign whose executors commit their chunks to the folder, in any order (`scenarios.campaigns`)."""
+    """A campaign whose executors commit their chunks to the folder, in any order (`scenarios.campaigns`).
+
+    folder: the place of its chunks.
+    """
 
     folder: Path
     name: str
@@ -214,10 +173,9 @@ def part_of(folder: Path, name: str, *, arguments: Mapping[str, Any], now_ns: Ca
     """The part that a folder is at this moment; None for a folder that shows nothing yet."""
     if (folder / RESULTS).exists() and any((folder / each).exists() for each in HISTORIES):
         return Finished(folder, name)
-    if (folder / CAMPAIGN).exists():
-        return Committed(folder, name, arguments)
-    if (folder / CHUNKS).is_dir():
-        return Seeds(folder, name, arguments)
+    for place in (folder, folder / CHUNKS):
+        if (place / CAMPAIGN).exists():
+            return Committed(place, name, arguments)
     if is_spool(folder / SPOOL):
         return Recording(folder, name, now_ns)
     return None
@@ -227,5 +185,7 @@ def part_folders(folder: Path) -> list[Path]:
     """Folders that may be parts: the run folder itself, what is in it, and of an evaluation the parts of each store."""
     inner = [path for pattern in ("*/", "*/*/") for path in sorted(folder.glob(pattern))]
     return [
-        path for path in (folder, *inner) if (path / CHUNKS).is_dir() or is_spool(path / SPOOL) or has_history(path)
+        path
+        for path in (folder, *inner)
+        if path.name != CHUNKS and ((path / CHUNKS).is_dir() or is_spool(path / SPOOL) or has_history(path))
     ]

@@ -13,6 +13,7 @@ import pytest
 
 from lockref.cli.jobs.checking import check_history
 from lockref.cli.jobs.shown.console import Console
+from lockref.cli.jobs.simulation import _begun
 from lockref.cli.jobs.watch.following import follow
 from lockref.cli.jobs.watch.parts import Committed
 from lockref.cli.main import run
@@ -21,11 +22,13 @@ from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool, spooled_span
 from lockref.words import Kind, Op, Outcome
 from reports.history_files import HISTORIES, write_history, write_runs
-from scenarios.campaign import Campaign, run_campaigns
+from scenarios.campaign import Campaign
 from scenarios.campaigns import collection, orders
 from scenarios.campaigns.chunks import run_chunk
-from scenarios.checkpoint import Sources
+from scenarios.campaigns.collection import collect
+from scenarios.campaigns.sources import Sources
 from scenarios.definition.load import load_scenario
+from scenarios.executor import InProcess
 from scenarios.runs import RunFolder, run_json, status_of
 
 Capture = pytest.CaptureFixture[str]
@@ -191,10 +194,10 @@ def test_a_campaign_is_followed_chunk_by_chunk(
     spec, scenario = load_provider("hudi"), load_scenario("e08")
     arguments = {"scenarios": ["e08"], "provider": "hudi"}
     folder = RunFolder.begin("sim", {"command": "lockref sim e08", "arguments": arguments})
-    order = Campaign(scenario=scenario, spec=spec, seeds=range(1, 61)).checkpointed(folder.path, Sources.of(spec))
+    order = _begun(Campaign(scenario=scenario, spec=spec, seeds=range(1, 61)), Sources.of(spec), folder.path)
 
     def go_on() -> None:
-        for result in run_campaigns([order], processes=1, is_over=lambda: False, on_progress=lambda _: None):
+        for result in collect([order], InProcess(), work=run_chunk):
             write_history(folder.path, *result.history)
 
     def end() -> None:

@@ -23,7 +23,7 @@ from scenarios.campaigns.collection import Collected, begin, collect
 from scenarios.campaigns.identity import Identity, Keeping, identity_of
 from scenarios.campaigns.orders import ChunkOrder, Order
 from scenarios.campaigns.places import FolderPlace, place_of
-from scenarios.checkpoint import Sources
+from scenarios.campaigns.sources import Sources
 from scenarios.definition.load import load_scenario
 from scenarios.executor import InProcess, Restarted
 from scenarios.search.explored import explore_seeds

@@ -1,0 +1,73 @@
+"""The sources that a campaign's result depends on: hashes of the lock's own, and of lockref's."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import lockref
+from lockref.lab.loading import ProviderSpec
+from lockref.rooms import HOME
+from scenarios.definition.schema import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Hashes of the code that a campaign runs: the lock's own, and lockref's."""
+
+    provider: str
+    code: str
+
+    @classmethod
+    def of(cls, spec: ProviderSpec) -> Sources:
+        """Taken once, right after the lock was loaded: what it imports later, in the middle of a run, is not in it."""
+        return cls(
+            provider=_hash([spec.name.encode(), *_provider_sources(spec)]),
+            code=_hash([platform.python_version().encode(), *_own_sources()]),
+        )
+
+
+def scenario_hash(scenario: Scenario) -> str:
+    """The hash of a resolved scenario."""
+    return _hash([scenario.model_dump_json().encode()])
+
+
+def _hash(parts: Sequence[bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        # The length goes first, so that ("ab", "c") and ("a", "bc") differ.
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _own_sources() -> list[bytes]:
+    """Every source file that decides what a simulated run does and how it is judged."""
+    # All sources, not those that the scenario reaches: imports in functions make the reach undecidable, and a hash that
+    # misses a file lets an old verdict speak for new code. The price is a run from the first seed after any change.
+    rooms = [Path(lockref.__file__).resolve().parent, HOME / "sim", HOME / "scenarios", HOME / "reports" / "checks"]
+    files = {path for room in rooms for path in room.rglob("*.py")}
+    return [path.read_bytes() for path in sorted(files)]
+
+
+def _provider_sources(spec: ProviderSpec) -> list[bytes]:
+    """The source of the lock: its module's file, and the files beside and below it that were imported.
+
+    A lock that lockref ships adds nothing: `_own_sources` has its source already.
+    """
+    made = getattr(spec.factory, "made", spec.factory)
+    file = getattr(sys.modules.get(getattr(made, "__module__", "")), "__file__", None)
+    if file is None:
+        return [repr(spec.reference).encode()]
+    folder = Path(file).resolve().parent
+    if folder.is_relative_to(Path(lockref.__file__).resolve().parent):
+        return []
+    # A doubt: what the lock imports later, or reads as data, is in no hash. `Sources.of` is called right after loading,
+    # so that at least the set does not depend on how far the first run came.
+    loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    paths = {Path(name).resolve() for name in loaded if name is not None}
+    return [path.read_bytes() for path in sorted(paths) if path.is_relative_to(folder) and path.suffix == ".py"]
