@@ -31,11 +31,12 @@ MAY_IMPORT = {
 
 REPORTS_KNOW = {
     "lockref.atomic_files", "lockref.claims", "lockref.durations", "lockref.errors", "lockref.history",
-    "lockref.java", "lockref.lab.spool", "lockref.quantities", "lockref.samples", "lockref.stores.probe.fingerprint",
-    "lockref.strict_json", "lockref.temporary_folders", "lockref.words",
+    "lockref.host_processes", "lockref.java", "lockref.lab.spool", "lockref.quantities", "lockref.samples",
+    "lockref.stores.probe.fingerprint", "lockref.strict_json", "lockref.temporary_folders", "lockref.words",
 }  # fmt: skip
 """What the reports may know of the reference: the history record, its outcomes, what locks claim, errors, the reader of
-JSON, the record of a probed store, which Java there is, temporary folders, and how durations are written."""
+JSON, the record of a probed store, which Java and how many processors there are, temporary folders, and how durations
+are written."""
 
 CALLERS: dict[str, set[str]] = {
     "lockref.cli": {"lockref.__main__"},
