@@ -35,7 +35,7 @@ FILES_MAX: Final = 2_000
 SHIPPED_BYTES_MAX: Final = 50_000_000
 _LOCAL: Final = re.compile(r"local(?:\[(?P<cores>\*|[0-9]+)(?:,[0-9]+)?\])?")
 SPARK_FOLDER: Final = ".spark"
-"""Of what Spark writes meanwhile, in the folder of a run."""
+"""The folder of what Spark writes meanwhile, in that of a run."""
 
 _STORE_SETTINGS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
 """Variables that executors need for an object store. Credentials are theirs, and are never sent."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from scenarios.campaigns.collection import Collected
     from scenarios.campaigns.places import Place
     from scenarios.definition.schema import Scenario
+    from scenarios.executor import Executor
     from scenarios.worlds.simulated import RunOutcome
     from sim.explore.policies import Policy
     from sim.kernel.exploring import Preempt
@@ -122,41 +123,37 @@ def run_campaign(
             for name, scenario in loaded.items()
         ]
         orders = [each.order(sent, keeping) for each in asked]
-        seeds_in_all = sum(len(order.seeds) for order in orders)
-        tell = _Telling(console, seeds=seeds_in_all)
+        tell = _Telling(console, seeds=sum(len(order.seeds) for order in orders))
         with claimed(place, console.step):
             for each, order in zip(asked, orders, strict=True):
                 begin(order, each.identity, is_resumed=resume)
-            with (
-                executor_of(
-                    address,
-                    processes=processes,
-                    seeds=seeds_in_all,
-                    chunks=sum(order.chunks for order in orders),
-                    files=files,
-                    scenarios=list(loaded.values()),
-                    work=folder.path / SPARK_FOLDER,
-                    tell=tell.lost,
-                ) as executor,
-                closing(
-                    collect(
-                        orders,
-                        executor,
-                        is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
-                        on_progress=tell.progress,
-                        on_found=tell.found,
-                    )
-                ) as results,
-            ):
-                collected = list(zip(asked, results, strict=False))
+            with executor_of(
+                address,
+                processes=processes,
+                seeds=sum(len(order.seeds) for order in orders),
+                chunks=sum(order.chunks for order in orders),
+                files=files,
+                scenarios=list(loaded.values()),
+                work=folder.path / SPARK_FOLDER,
+                tell=tell.lost,
+            ) as executor:
+                results = _collected(orders, executor, tell, max_time_ns)
         accounts = _Accounts(console, about=about, allowed=allowed, budget=ShrinkBudget(shrink_for), spec=spec)
-        for each, result in collected:
+        # Not strict: after a Ctrl-C the campaigns that are left have no result.
+        for each, result in zip(asked, results, strict=False):
             accounts.take(each, result, lost=tell.losses)
         _upload(place, asked, folder)
-        _raise_if_interrupted(console, [result for _, result in collected], place)
+        _raise_if_interrupted(console, results, place)
         code = accounts.conclude(folder)
         _upload(place, [], folder)
         return code
+
+
+def _collected(orders: Sequence[Order], executor: Executor, tell: _Telling, max_time_ns: int | None) -> list[Collected]:
+    """The results of the campaigns, of all that were begun."""
+    is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
+    with closing(collect(orders, executor, is_over=is_over, on_progress=tell.progress, on_found=tell.found)) as results:
+        return list(results)
 
 
 def _raise_if_interrupted(console: Console, results: Sequence[Collected], place: Place) -> None:
