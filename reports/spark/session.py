@@ -93,14 +93,22 @@ def stop() -> None:
     with _starting:
         if _session is None:
             return
+        from py4j.protocol import Py4JError
         from pyspark import SparkContext
 
         gateway = SparkContext._gateway  # noqa: SLF001  (the wheel offers no public way to end its JVM)
-        _session.stop()
+        try:
+            _session.stop()
+        except (Py4JError, OSError):
+            # The JVM was killed. Asked once more, pyspark forgets its context without asking the JVM.
+            with contextlib.suppress(Py4JError, OSError):
+                _session.sparkContext.stop()
         _session = None
         if gateway is not None:
-            gateway.shutdown()
-            gateway.proc.stdin.close()
+            with contextlib.suppress(Py4JError, OSError):
+                gateway.shutdown()
+            with contextlib.suppress(OSError):
+                gateway.proc.stdin.close()
             gateway.proc.wait(timeout=30)
             SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
         _folders.close()

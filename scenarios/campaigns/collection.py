@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lockref.errors import BackendUnavailable, ConfigError, LockrefError
+from lockref.history import SCHEMA
 from lockref.lab.loading import ProviderSpec
 from lockref.words import counted
 from reports.checks.demands import demand_text
@@ -190,6 +191,8 @@ def collect(
     the lowest seed of it. An error ends the campaign that it meets, and the others go on; an error of the executor
     ends all. KeyboardInterrupt ends all: the campaign that it met has `is_interrupted`, and is the last one.
     """
+    # The first table imports pandas, for a second or more: before the run, so no account waits for it after Ctrl-C.
+    SCHEMA.empty_table()
     running = [_Running(order) for order in orders]
     failed: LockrefError | None = None
     run = work or run_sheltered

@@ -107,15 +107,19 @@ def identity_of(
     exploration: Exploration | None = None,
     *,
     not_demanded: frozenset[str] = frozenset(),
+    chunk_seeds: int | None = None,
 ) -> Identity:
-    """The identity of the campaign that these describe. sources: taken right after the lock was loaded."""
+    """The identity of the campaign that these describe.
+
+    sources: taken right after the lock was loaded. chunk_seeds: of a campaign that is not cut by its number of seeds.
+    """
     return Identity(
         scenario=scenario.name,
         provider=spec.name,
         lockref=lockref.__version__,
         commit=commit(),
         seeds=(seeds[0], seeds[-1] + 1),
-        chunk_seeds=seeds_of_a_chunk(len(seeds)),
+        chunk_seeds=chunk_seeds or seeds_of_a_chunk(len(seeds)),
         keep=keeping.keep,
         keep_failures=keeping.keep_failures,
         compare_every=keeping.compare_every,

@@ -32,8 +32,8 @@ class Order:
     runs in which a demanded clause broke, the first ones. compare_every: run every k-th seed twice; 0 for none.
     not_demanded: clauses that are counted, and are no failure. keeps_speakers: keep the histories of the first `keep`
     runs and of the run of each distinct failure, in the place of such a sample and of the first failures, and tell
-    each distinct failure. So a campaign of some thousand seeds is kept. exploration: how the schedule of each seed is
-    drawn; None for first-in, first-out.
+    each distinct failure; a chunk is one batch of the judge, so that a Ctrl-C loses little. exploration: how the
+    schedule of each seed is drawn; None for first-in, first-out.
     """
 
     scenario: Scenario
@@ -51,7 +51,7 @@ class Order:
     @property
     def chunk_seeds(self) -> int:
         """The seeds of a chunk; the last one may have fewer."""
-        return seeds_of_a_chunk(len(self.seeds))
+        return CHUNK if self.keeps_speakers else seeds_of_a_chunk(len(self.seeds))
 
     @property
     def chunks(self) -> int:

@@ -31,6 +31,7 @@ from typing import Any, Final
 
 import psutil
 
+from lockref.errors import LockrefError
 from reports.history_files import load_history
 from scenarios.campaigns.account import read_account
 from scenarios.campaigns.chunks import account_name, committed_chunks
@@ -40,6 +41,7 @@ from tests.docs import ROOT
 
 PATIENCE_S: Final = 600
 ALIKE: Final = ("digest", "runs", "verdict", "clauses", "failures", "exit_code")
+DEFECT: Final = LockrefError.exit_code
 VICTIMS: Final = ("command", "group", "worker", "shelter")
 SPARK_VICTIMS: Final = ("command", "group", "jvm", "python", "shelter")
 
@@ -128,13 +130,15 @@ def kill_once(campaign: Campaign, folder: Path, expected: Outcome, *, victim: st
     problems = []
     if alive := family.left():
         problems.append(f"alive after its end: {alive}")
+    if code == DEFECT:
+        problems.append(f"a defect: {(folder / 'err.txt').read_text(encoding='utf-8')[-2000:]}")
     if code not in (0, 1, 3, 4):
         code_then = campaign.begin(folder, "--resume").wait(PATIENCE_S)
         if code_then not in (0, 1, 3, 4):
             said = (folder / "err.txt").read_text(encoding="utf-8")[-2000:]
             problems.append(f"--resume ended with {code_then}: {said}")
-    if not problems:
-        problems = differences(expected, outcome_in(folder), place)
+    if not any("--resume" in problem for problem in problems):
+        problems += differences(expected, outcome_in(folder), place)
     return Round(
         victim=victim, after_s=after_s, is_void=not is_killed, code=code, committed=committed, problems=tuple(problems)
     )

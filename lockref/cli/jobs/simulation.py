@@ -15,6 +15,7 @@ from lockref.words import counted
 from reports.formats.exit_codes import INCONCLUSIVE, worst
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
+from scenarios.batch import CHUNK
 from scenarios.campaign import DETERMINISM_EVERY, Campaign, default_processes
 from scenarios.campaigns.chunks import run_chunk
 from scenarios.campaigns.collection import begin, collect
@@ -153,7 +154,7 @@ def _begun(campaign: Campaign, sources: Sources, part: Path) -> Order:
     seeds = range(campaign.seeds[0], campaign.seeds[-1] + 1)
     keeping = Keeping(keep=campaign.keep_runs, keep_failures=0, compare_every=campaign.check_determinism_every)
     identity = identity_of(
-        campaign.scenario, campaign.spec, sources, seeds, keeping, not_demanded=campaign.not_demanded
+        campaign.scenario, campaign.spec, sources, seeds, keeping, not_demanded=campaign.not_demanded, chunk_seeds=CHUNK
     )
     order = Order(
         scenario=campaign.scenario.owed_by(len(seeds)),

@@ -24,6 +24,7 @@ from scenarios.campaigns.orders import Order
 from scenarios.campaigns.run_folders import expect_own_version, remove_chunks, seeds_in
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.load import load_scenario
+from scenarios.definition.schema import Scenario
 from scenarios.executor import InProcess
 from tests.docs import ROOT
 
@@ -40,8 +41,8 @@ def _small() -> Iterator[None]:
         yield
 
 
-def order(folder: Path, *, seeds: range = SEEDS, code: str = "c") -> Order:
-    campaign = Campaign(scenario=SWARM, spec=SPEC, seeds=seeds, keep_runs=3)
+def order(folder: Path, *, seeds: range = SEEDS, code: str = "c", scenario: Scenario = SWARM) -> Order:
+    campaign = Campaign(scenario=scenario, spec=SPEC, seeds=seeds, keep_runs=3)
     return _begun(campaign, Sources(provider="p", code=code), folder)
 
 
@@ -93,6 +94,14 @@ def test_it_goes_on_to_the_result_of_an_uninterrupted_one(folder: Path, uninterr
         assert ours.to_pylist() == theirs.to_pylist()
     again = run(folder)
     assert (again.resumed, again.summary) == (25, uninterrupted.summary)
+
+
+def test_a_run_whose_failures_are_known_is_not_kept(tmp_path: Path) -> None:
+    """Every run of this scenario breaks in the same ways: each chunk keeps one, and the join lets all but one go."""
+    begun = order(tmp_path, scenario=load_scenario("e08"))
+    (total,) = collect([begun], InProcess(), work=run_chunk)
+    assert total.history[1]["run"].to_pylist() == [1, 2, 3]
+    assert (total.kept, total.summary.runs) == (3, 25)
 
 
 def test_what_is_asked_later_is_in_the_kept_rows(folder: Path, uninterrupted: CampaignResult) -> None:
