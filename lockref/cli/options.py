@@ -302,13 +302,9 @@ NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 AS_JSON_LINES = click.option("--json", "as_json", is_flag=True, help="JSON objects on standard output, one a line.")
 PROVIDER = click.option(
-    "--provider",
-    "-p",
-    default="hardened",
-    show_default=True,
-    help="A name, module:Class or file.py:Class.",
+    "--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.",
     shell_complete=provider_names,
-)
+)  # fmt: skip
 FLEET = click.option(
     "--provider",
     "-p",
@@ -327,14 +323,6 @@ VIA = click.option(
 ROUNDS = click.option(
     "--rounds", type=click.IntRange(1, 10_000), default=300, show_default=True, help="Rounds of each race, at most."
 )
-_EXECUTORS = (
-    click.option("--master", help="Spark: local[*], spark://HOST:PORT, yarn or k8s://…; default: processes, no Java."),
-    click.option("--conf", "settings", multiple=True, metavar="spark.NAME=VALUE", help="Setting of Spark; repeatable."),
-    click.option(
-        "--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, metavar="TEXT",
-        help="Without --master: processes; auto: at most one for each core.",
-    ),
-)  # fmt: skip
 DEMANDS = click.option(
     "--demand", "demands", type=Demand(), multiple=True,
     help="Limit on what is measured, such as 'requests_per_grant.mean < 12'; may be repeated.",
@@ -346,7 +334,13 @@ ALLOWED = click.option(
 
 def on_executors(command: Command) -> Command:
     """The options that say where chunks of seeds run: processes of this machine, or Spark."""
-    for option in reversed(_EXECUTORS):
+    master = "Spark: local[*], spark://HOST:PORT, yarn or k8s://…; default: processes, no Java."
+    jobs = "Without --master: processes; auto: at most one for each core."
+    for option in (
+        click.option("--jobs", "-j", "processes", type=Processes(), default="auto", show_default=True, help=jobs),
+        click.option("--conf", "settings", multiple=True, metavar="spark.NAME=VALUE", help="For Spark; repeatable."),
+        click.option("--master", help=master),
+    ):  # fmt: skip
         command = option(command)
     return command
 
