@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lockref.errors import ConfigError
+from lockref.grammar import decimal
 from lockref.lab.loading import ProviderSpec, load_provider
 from scenarios.definition.schema import CLIENTS_MAX, PROVIDERS_MAX, Scenario
 
@@ -58,8 +59,8 @@ def load_fleet(text: str) -> Fleet:
         return Fleet(spec, (spec,))
     members: list[str] = []
     for match in found:
-        count = int(match["count"] or 1)
-        if not match["reference"] or not 1 <= count <= CLIENTS_MAX:
+        count = decimal(match["count"] or "1")
+        if not match["reference"] or count is None or not 1 <= count <= CLIENTS_MAX:
             raise ConfigError(
                 f"provider {text!r}: expected locks with commas between them, each with the number of its clients if "
                 f"that is not 1, such as hardened,hudi:3; a count is 1 to {CLIENTS_MAX}"

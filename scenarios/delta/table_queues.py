@@ -241,7 +241,7 @@ class _Simulation:
             item.deliveries += 1
         self._redelivered += len(again)
         self._repeats += sum(item.landed_ns is not None for item in again)
-        reads = int(bool(again))
+        reads = 1 if again else 0
         if not table.is_known:
             reads += gets(fleet.first_version + len(table.landed_ns))
         table.is_known = True

@@ -27,6 +27,7 @@ JSON: dict[str, tuple[int, str]] = {
     "sim/services/table.py": (2, "states of the modelled table, which holds items alone (`_is_item`)"),
     "lockref/helix/shipped/stored_record.py": (2, "as Helix' own reader, whose leniency is what is modelled"),
     "lockref/storage/lockfile.py": (2, "as Hudi's own reader (Jackson): the first value, duplicate names seen"),
+    "scenarios/workloads/delta/item_queue.py": (2, "receipts and items between the queue and its own client"),
     "scenarios/runs.py": (1, "this command's own arguments, printed and read again"),
     "scenarios/helix/participants_process.py": (2, PIPE),
     "scenarios/helix/controller_process.py": (2, PIPE),
@@ -123,6 +124,7 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
     "scenarios/wire/processes/programs.py": ({"int(number)"}, PIPE),
     "scenarios/workloads/counter.py": ({"int(write.based_on)"}, "a value that the counter has told before"),
     "scenarios/workloads/delta/landings.py": ({"int(row['version'])"}, "a version that this workload has told"),
+    "scenarios/workloads/delta/item_queue.py": ({"int(request.condition)"}, "a count that its own client has written"),
     "scenarios/workloads/delta/log_files.py": ({"int(found['version'])"}, MATCHED),
     "scenarios/workloads/delta/places.py": ({"int(client.removeprefix('n').partition('-')[0])"}, NAMED),
     "scenarios/workloads/delta/renaming.py": (

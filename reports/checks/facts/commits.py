@@ -186,7 +186,8 @@ def _over_each_other(events: Events, rows: Ints, place: Ints, identity: Ints) ->
     for number in np.flatnonzero(has_before & ((sizes > 1) | (np.append(1, sizes[:-1]) > 1))).tolist():
         old = {int(identity[each]): each for each in range(int(starts[number - 1]), int(starts[number]))}
         new = range(int(starts[number]), int(ends[number]))
-        gone = [each for commit, each in old.items() if commit not in {int(identity[each]) for each in new}]
+        kept = {int(identity[each]) for each in new}
+        gone = [each for commit, each in old.items() if commit not in kept]
         for each in new:
             before[each] = old.get(int(identity[each]), int(starts[number - 1]))
         if gone:

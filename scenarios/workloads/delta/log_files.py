@@ -128,7 +128,8 @@ def newest_position(body: bytes) -> int:
         except NotJson:
             continue
         if isinstance(told, dict) and told.get("appId") == _QUEUE_APP and is_whole(told.get("version")):
-            return int(told["version"])
+            version: int = told["version"]
+            return version
     return -1
 
 

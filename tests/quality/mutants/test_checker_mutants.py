@@ -244,7 +244,10 @@ JUDGE_MUTANTS = [
     ("facts.commits", "self.places[self.returns.identity] > 1", "self.places[self.returns.identity] > 2"),
     ("facts.commits", "self.returns.is_error & landed", "landed"),
     ("facts.commits", "landed[self.landings.identity] = True", "landed[self.landings.identity[self.landings.stands]] = True"),  # noqa: E501
-    ("facts.commits", "stands=np.append(is_new[1:], True)", "stands=np.append(is_new[:-1], True)"),
+    ("facts.commits", "np.append(is_new_place[starts[1:]], True)", "np.append(is_new_place[starts[:-1]], True)"),
+    ("facts.commits", "if commit not in kept", ""),
+    ("facts.commits", "old.get(int(identity[each]), int(starts[number - 1]))", "int(starts[number - 1])"),
+    ("facts.commits", "_how_often(renumber(place, identity)[0]),", ""),
     ("facts.commits", "events.codes(\"content\")[rows] != NO_TEXT", "events.codes(\"content\")[rows] == NO_TEXT"),
     ("facts.commits", "(self.outcome == Outcome.PRECONDITION_FAILED) | ", ""),
     ("facts.commits", " | (self.outcome == Outcome.REJECTED)", ""),
