@@ -1,4 +1,4 @@
-"""A recording in windows of time, for runs that last: what is over can be taken out of the spool while the run goes on.
+"""A recording in windows of time: windows that are over can be moved out of the spool while the run goes on.
 
 A spool (`lockref.lab.spool`) grows with its run, and so do the texts that a recorder keeps in memory. A soak of hours
 would fill the disk, and the memory of the recorder would look like a leak of the lock. So each process begins a new

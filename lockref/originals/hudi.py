@@ -76,7 +76,7 @@ class HudiOriginalLock(HudiLock):
 
 def _properties(settings: LockSettings) -> dict[str, object]:
     return {
-        # Where the switch of the audit is read. The lock object is the client's, whatever it is called.
+        # Hudi reads the audit's switch below this path. The path of the lock object is the client's own.
         BASE_PATH: f"s3://lockref/{settings.key.removesuffix(_BELOW_TABLE)}",
         VALIDITY: settings.validity_ns // NS_PER_S,
         RENEW_INTERVAL: settings.renew_interval_ns // NS_PER_S,

@@ -5,7 +5,8 @@ so say "Hudi's provider over a client of ours", never "Hudi's S3 client". The pr
 throttled releases are package-private methods; a subclass made at run time (javassist, same package) turns them over to
 the caller.
 
-Java holds no Python object but one, and that one weakly: a circle through both languages is never collected.
+What Java holds of Python leads to a `HudiOriginal` by a weak reference only: a circle through both languages would
+never be collected.
 """
 
 from __future__ import annotations

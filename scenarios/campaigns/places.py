@@ -176,7 +176,10 @@ def _bucket() -> fs.FileSystem:
 
 
 def place_of(text: str, what: str = "--out") -> Place:
-    """The place that a user names: a folder, or `s3a://bucket/prefix`. what: it is for. Raises ConfigError."""
+    """The place that a user names: a folder, or `s3a://bucket/prefix`.
+
+    what: the option or argument that named it, for the message. Raises ConfigError.
+    """
     scheme, separator, rest = text.partition("://")
     if not separator:
         return FolderPlace(Path(text).resolve())

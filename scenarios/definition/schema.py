@@ -37,8 +37,10 @@ from sim.services.service import Service
 
 FORMAT_VERSION = 1
 RESOURCE_NAME = "resource"
-QUEUE_NAME = "queue"
 """The protected resource; it is in every scenario."""
+
+QUEUE_NAME = "queue"
+"""The queue of a table's items; it is in a scenario whose workload enqueues (`Workload.has_queue`)."""
 
 CLIENTS_MAX = 1024
 PROVIDERS_MAX = 64

@@ -23,8 +23,8 @@ from scenarios.delta.loading import CHECKPOINT_EVERY, checkpoint_of, gets
 from sim.kernel.streams import stream
 
 STARVED_ROUNDS = 10
-"""So many rounds of all its writers may a lock make while one of them waits. Where any waiter may win, one of N waits
-for ten rounds in a share e⁻¹⁰ of its waits; longer than that is no bad luck."""
+"""A writer that waits while the others commit ten times each is starved. If each waiter is equally likely to win, a
+wait of ten rounds has the probability e⁻¹⁰, so chance does not explain it."""
 
 
 class Protocol(StrEnum):
@@ -151,14 +151,14 @@ class Outcome:
     unfinished: list[Unfinished]
     """In the order of their writers."""
     never_served: int
-    """Writers that asked, and of which no version landed: they gave all up, or still wait or try again at the end. A
-    writer whose first attempt is under way at the end is none of them."""
+    """Writers that asked, and of which no version landed: they gave up every version, or they still wait or retry when
+    the run ends. A writer whose first attempt is under way at the end is none of them."""
     drought_ns: int
     """The longest time that one writer was blocked, or worked on attempts that lost, before a version of it landed or
     the run ended. Versions that it gave up in between do not end the drought."""
     starved: int
     """Writers that were never served, or that others overtook more than `STARVED_ROUNDS` times as often as there are
-    writers for the lock, in one drought. In a fair order nobody is overtaken more often than once by each other."""
+    writers for the lock, in one drought. In a fair order each other writer overtakes a waiting writer at most once."""
 
     @property
     def makespan_ns(self) -> int:

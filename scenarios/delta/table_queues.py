@@ -46,7 +46,7 @@ class QueueFleet:
     batch: int = 100
     """Most items of one version."""
     linger_ns: int = 0
-    """So long an item waits for others, unless the batch is full before."""
+    """Longest time that an item waits for others before a worker takes a batch that is not full."""
     visibility_ns: int = 30_000_000_000
     lease_ns: int = 20_000_000_000
     """The lease of the lock by which a worker owns a table's queue."""

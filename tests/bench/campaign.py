@@ -19,7 +19,7 @@ from tests.bench.figures import Figure, Spread, seconds
 
 SEEDS: Final = 20_000
 ONCE_FROM: Final = 5_000
-"""From so many seeds on each way is run once: what a round differs from the next is then little beside its length."""
+"""From so many seeds on each way is run once: with so many seeds two rounds differ by little."""
 
 ROUNDS: Final = 3
 SPEEDUP_MIN: Final = 1.8

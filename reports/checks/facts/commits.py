@@ -24,7 +24,8 @@ class Landings:
     it at this place, -1 for the first. stands: nothing was put over it later.
 
     A coalesced entry has one landing for each commit in it, in rows that follow each other. None of them replaces
-    another; each replaces the same commit of the entry before it, or, where that has it not, another one.
+    another; each replaces the same commit of the earlier entry. If the earlier entry does not hold that commit, it
+    replaces any other commit of it.
     """
 
     row: Ints
@@ -191,6 +192,8 @@ def _over_each_other(events: Events, rows: Ints, place: Ints, identity: Ints) ->
         for each in new:
             before[each] = old.get(int(identity[each]), int(starts[number - 1]))
         if gone:
+            # An entry that drops a commit overwrites it (DL4): the first landing of the new entry replaces the first
+            # commit that is gone. One is enough for the violation.
             before[new[0]] = gone[0]
     is_last = np.append(is_new_place[starts[1:]], True)
     return before, is_last[entry]

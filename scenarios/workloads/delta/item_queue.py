@@ -1,8 +1,9 @@
 """The queues of a run's tables: writers put items in, workers take them out; each is delivered at least once.
 
-One queue for each table, first in first out. Whoever receives items has them until their visibility timeout: until then
-nobody is given them, nor what stands behind them. Whoever deletes them within that time has them removed. After it the
-receipt is void, and they are delivered again. The queue's own clock decides, as at a server.
+One queue for each table, first in first out. A worker that receives items holds them until their visibility timeout.
+Until then the queue delivers neither these items nor later ones. The worker removes them by a deletion within that
+time. After the timeout its receipt is void, and they are delivered again. The queue's own clock decides, as at a
+server.
 
 It is a state machine that takes requests as data, as the protected resources do (`scenarios.workloads.resource`), so it
 lives behind the simulated network or in the process that started a real run.
@@ -126,7 +127,7 @@ class QueueClient:
         self._ask(ENQUEUE, table, Op.WRITE, condition=identity)
 
     def receive(self, table: str, most: int) -> list[Delivery]:
-        """Take the next items, at most so many. None are to be had while earlier ones are with somebody."""
+        """Take the next items, at most so many. Returns nothing while a worker holds earlier items."""
         reply = self._ask(RECEIVE, table, Op.READ, condition=str(most))
         assert reply.body is not None, "a queue answers with items"
         return [Delivery(*item) for item in json.loads(reply.body)]

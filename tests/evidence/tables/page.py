@@ -21,7 +21,10 @@ _UNKNOWN_TOLD_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a run came to. code: the exit code. doubts: why it proves less than it seems."""
+    """What a run came to. findings: on the table. verdicts: on the lock's clauses.
+
+    doubts: why it proves less than it seems.
+    """
 
     findings: Sequence[Finding]
     verdicts: Verdicts

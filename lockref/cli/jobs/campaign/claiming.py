@@ -13,10 +13,10 @@ from lockref.storage.config import BASE_PATH, RENEW_INTERVAL, VALIDITY
 from scenarios.campaigns.places import ObjectPlace, Place, bucket_address
 
 VALIDITY_S: Final = 60
-"""For so long a command that was killed keeps the next one waiting."""
+"""Seconds for which the lease of a killed command keeps the next command waiting."""
 
 RENEWALS: Final = 10
-"""Renewals in one validity: Hudi takes no fewer."""
+"""The lease is renewed ten times in one validity: Hudi's settings demand at least that."""
 
 
 @contextmanager
