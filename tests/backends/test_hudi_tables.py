@@ -104,7 +104,7 @@ def broken(found: list[Finding]) -> dict[str, str]:
 
 def judge(table: list[dict[str, Any]], files: dict[str, bytes], *services: str) -> dict[str, str]:
     """What breaks in this table and timeline."""
-    return broken(validate(ATTEMPTS, table, read_timeline(files.items()).instants, services=services))
+    return broken(validate(ATTEMPTS, table, read_timeline(files.items()), services=services))
 
 
 def test_a_right_table_breaks_nothing() -> None:
@@ -177,6 +177,7 @@ def test_a_row_without_its_key_is_found() -> None:
             "a timeline without holes",
             "2 instants end at",
         ),
+        ((), {"timeline/commit.tmp": b""}, "a timeline without holes", "commit.tmp is no name of an instant"),
     ],
 )  # fmt: skip
 def test_a_hole_in_the_timeline_is_found(
@@ -297,6 +298,7 @@ def test_a_struck_writer_s_plan_is_a_scenario() -> None:
         plan = settings.plan()
         assert plan is not None
         assert settings.pause_s > settings.validity_s
+        assert settings.validity_s == (10 if kind == "pause" else TableSettings().validity_s)
         assert [fault.kind for fault in plan.faults] == [kind]
 
 

@@ -56,7 +56,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[TableSettings, Path]:
         "--strike",
         choices=STRIKES,
         default="",
-        help="what happens to n1 in a commit: it is stopped (SIGSTOP) or killed",
+        help="what happens to n1: stop (SIGSTOP) or kill (SIGKILL) when it completes a commit; stop-early (SIGSTOP) "
+        "when it takes the time of its instant",
     )
     add("--at-commit", type=int, default=plain.at_commit, metavar="N", help="which commit of n1 is struck")
     add("--stop-for", type=int, metavar="S", help="how long n1 is stopped; default 8 s more than the validity")
@@ -65,7 +66,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[TableSettings, Path]:
     add("--table", default=plain.table, help="where the table is made in the bucket")
     add("--out", type=Path, metavar="DIR", help=f"a new folder; default one below {FOLDER}")
     asked = parser.parse_args(arguments)
-    validity_s = asked.validity or (10 if asked.strike == "stop" else plain.validity_s)
+    validity_s = asked.validity or (10 if asked.strike.startswith("stop") else plain.validity_s)
     settings = TableSettings(
         jvms=plain.jvms if not asked.jvm else tuple(tuple(each.split(",")) for each in asked.jvm),
         kind=asked.kind,
@@ -110,7 +111,7 @@ def judged(run: TableRun) -> Judgement:
             validate(
                 run.attempts,
                 run.rows,
-                run.timeline.instants,
+                run.timeline,
                 services=run.settings.services,
             )
             if run.rows is not None and run.timeline is not None

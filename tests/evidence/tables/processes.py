@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -17,14 +17,10 @@ EVERY_S: Final = 1.0
 
 @dataclass(slots=True)
 class Usage:
-    """Of one client, with all that it has started. cpu_s: processor seconds. rss_max: the most memory, in bytes.
-
-    rss: the memory at each sample.
-    """
+    """Of one client, with all that it has started. cpu_s: processor seconds. rss_max: the most memory, in bytes."""
 
     cpu_s: float = 0.0
     rss_max: int = 0
-    rss: list[int] = field(default_factory=list)
 
 
 class ProcessWatch:
@@ -76,6 +72,5 @@ class ProcessWatch:
         except psutil.NoSuchProcess:
             # It has ended; what it had used at its last sample stands.
             return
-        usage.rss.append(rss)
         usage.rss_max = max(usage.rss_max, rss)
         usage.cpu_s = sum(spent for (name, _), spent in self._cpu_s.items() if name == client)

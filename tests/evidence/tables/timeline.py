@@ -44,7 +44,7 @@ class Instant:
 
 @dataclass(slots=True, kw_only=True)
 class Timeline:
-    """properties: of the table. instants: by the time at which they were requested. strange: other names."""
+    """properties: of the table. instants: by the time at which they were requested. strange: names of no instant."""
 
     properties: dict[str, str]
     instants: dict[str, Instant]

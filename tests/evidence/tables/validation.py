@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.evidence.tables.attempts import ACKNOWLEDGED, REFUSED, UNKNOWN, Attempt
-from tests.evidence.tables.timeline import Instant
+from tests.evidence.tables.timeline import Instant, Timeline
 
 SERVICES: Final = ("compaction", "clustering")
 SHARED: Final = "shared-"
@@ -51,9 +51,10 @@ class _Fate:
 
 
 def validate(
-    attempts: Sequence[Attempt], rows: Sequence[Row], instants: Mapping[str, Instant], *, services: Iterable[str] = ()
+    attempts: Sequence[Attempt], rows: Sequence[Row], timeline: Timeline, *, services: Iterable[str] = ()
 ) -> list[Finding]:
     """Every check. services: those that had to happen, of `SERVICES`."""
+    instants = timeline.instants
     keyed = [row for row in rows if row["id"] is not None]
     return [
         unique_keys(rows),
@@ -62,7 +63,7 @@ def validate(
         ordering(attempts, keyed),
         refused_unseen(attempts, rows, instants),
         batches_on_timeline(attempts, instants),
-        whole_timeline(attempts, rows, instants),
+        whole_timeline(attempts, rows, timeline),
         *(service_happened(name, instants) for name in services),
     ]
 
@@ -196,10 +197,12 @@ def batches_on_timeline(attempts: Sequence[Attempt], instants: Mapping[str, Inst
     return Finding(check="each acknowledged batch in one completed instant", asked=asked, broken=tuple(broken))
 
 
-def whole_timeline(attempts: Sequence[Attempt], rows: Sequence[Row], instants: Mapping[str, Instant]) -> Finding:
-    """No hole: every completed instant was requested, completed once and at an instant of its own, and all rows are of
-    completed ones. Unfinished instants are no more than attempts that were refused or whose outcome is unknown."""
-    broken = []
+def whole_timeline(attempts: Sequence[Attempt], rows: Sequence[Row], timeline: Timeline) -> Finding:
+    """No hole: every file is of an instant, every completed instant was requested, completed once and at an instant of
+    its own, and all rows are of completed ones. Unfinished instants are no more than attempts that were refused or
+    whose outcome is unknown."""
+    instants = timeline.instants
+    broken = [f"{name} is no name of an instant" for name in timeline.strange]
     ends = Counter(end for instant in instants.values() for end in instant.completions)
     for instant in instants.values():
         if not instant.is_completed:
