@@ -147,7 +147,8 @@ class GateResult(_Part):
     before all was explored that was planned; "" if it did not. folder: the run folder, as a path.
     lock_file, lock_line: where the class of the lock begins; "" and None where that is not known.
     crashes: the errors of Python that the lock raised, each told once over all scenarios.
-    required: the limits of `--require`. notes: what is wrong with the list of known failures, and what was left out.
+    required: the limits of `--require`. notes: what was lost and ran again, what is wrong with the list of known
+    failures, and what was left out.
     """
 
     format: Literal["lockref.gate/1"] = "lockref.gate/1"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -333,6 +334,22 @@ def test_a_gate_that_was_cut_does_not_say_that_a_known_failure_is_gone(capsys: p
     assert run([*HUDI, *listed, "--fail-fast"]) == 1
     assert last().cut
     assert "not looked for in all scenarios: keep the entry" in capsys.readouterr().out
+
+
+def test_what_a_cluster_lost_is_a_note_of_the_gate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A note, on the screen and in gate.json. The loss is planted: no cluster is at work here."""
+
+    @contextmanager
+    def losing(*_: object, tell: Callable[[str], None], **__: object) -> Iterator[None]:
+        tell("an executor was lost")
+        yield None
+
+    monkeypatch.setattr(gating, "cluster_at", losing)
+    assert run([*SOUND, "-k", "e01"]) == 0
+    assert "an executor was lost" in last().notes
+    assert "an executor was lost" in capsys.readouterr().out
 
 
 def test_ctrl_c_keeps_and_tells_what_had_run(monkeypatch, capsys):

@@ -108,6 +108,7 @@ def run_gate(
         }
     )
     early_end = EarlyEnd(options, known, lock={provider, spec.name}, began_ns=began_ns, shrink_ns=SHRINK_NS)
+    losses: list[str] = []
     with begin_run("gate", about) as folder:
         console.step(f"asking {spec.name} what it can do")
         abilities = ask(
@@ -121,7 +122,7 @@ def run_gate(
             [spec],
             scenarios=list(chosen.scenarios.values()),
             work=folder.path / SPARK_FOLDER,
-            tell=loss_teller(console, []),
+            tell=loss_teller(console, losses),
         ) as cluster:
             found = _explored(
                 console,
@@ -139,7 +140,7 @@ def run_gate(
         gate = _Gate(console, spec, found, folder=folder, about=about, allowed=allowed, shrink_ns=early_end.shrink_ns)
         concluded = gate.concluded()
         seconds = (_monotonic_ns() - began_ns) / NS_PER_S
-        result = concluded.model_copy(update={"seconds": seconds, "required": tuple(required)})
+        result = concluded.model_copy(update={"seconds": seconds, "required": tuple(required), "notes": tuple(losses)})
         result = under_options(result, options, chosen, known=known, lock=spec.name, provider=provider)
         if is_interrupted := found.is_interrupted or interrupts.was_heard():
             # No verdict: what was run is told and kept, and so is what was not.
