@@ -101,10 +101,11 @@ class CampaignResult(JudgedResult):
     """The results of all seeds of a campaign; the run numbers of its summary are seeds.
 
     seeds: how many were asked for. digests: seed to digest of its trace. compared: seeds that were run twice
-    and gave one trace. tables: kept histories, chunk by chunk. resumed: none; see
-    `scenarios.campaigns.collection.Collected`. error: what ended it early. sure_faults: the ids of the faults that
-    the scenario writes down, but for those that strike with a probability. effects: fault id to how often it changed
-    something, over all runs. spent_ns: real time that simulating and judging took, over all processes.
+    and gave one trace. tables: kept histories, chunk by chunk. resumed: always 0; only
+    `scenarios.campaigns.collection.Collected` goes on with earlier seeds. error: what ended it early.
+    sure_faults: the ids of the faults that the scenario writes down, but for those that strike with a
+    probability. effects: fault id to how often it changed something, over all runs. spent_ns: real
+    time that simulating and judging took, over all processes.
     """
 
     seeds: int

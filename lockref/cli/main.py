@@ -47,7 +47,10 @@ class LazyGroup(Group):
             return None
         module, _, below = COMMANDS[cmd_name][0].partition("/")
         command: click.Command = importlib.import_module(f"lockref.cli.{module}").command
-        return everywhere(command.commands[below] if isinstance(command, click.Group) and below else command)
+        if below:
+            assert isinstance(command, click.Group), f"{module} is no group, so it has no {below}"
+            command = command.commands[below]
+        return everywhere(command)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

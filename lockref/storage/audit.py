@@ -32,6 +32,7 @@ from lockref.words import Outcome
 SWITCH_NAME: Final = "audit_enabled.json"
 SWITCH_FIELD: Final = "STORAGE_LOCK_AUDIT_SERVICE_ENABLED"
 FOLDER_NAME: Final = "audit"
+FILE_SUFFIX: Final = ".jsonl"
 QUEUE_MAX: Final = 256
 """Records waiting to be written; beyond this the oldest file is given up, never the lock."""
 
@@ -111,7 +112,7 @@ class AuditTrail:
             owner=owner,
             at_ms=at_ns // NS_PER_MS,
         )
-        name = f"{record.began_ms}_{owner}.jsonl"
+        name = f"{record.began_ms}_{owner}{FILE_SUFFIX}"
         with self._mutex:
             self._lines.setdefault(name, []).append(record.to_line())
             if name not in self._unwritten:

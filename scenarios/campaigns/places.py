@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,17 +157,21 @@ def bucket_address() -> str:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
+def bucket_region() -> str:
+    """The region of the object store, as the environment says; else `REGION`."""
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
+
+
 def _bucket() -> fs.FileSystem:
     from pyarrow import fs
 
-    told: Mapping[str, str] = os.environ
     address = bucket_address()
     options: dict[str, object] = {}
     if address:
         parts = urlsplit(address)
         options = {"scheme": parts.scheme or "https", "endpoint_override": parts.netloc or parts.path}
     return fs.S3FileSystem(
-        region=told.get("AWS_REGION") or told.get("AWS_DEFAULT_REGION") or REGION,
+        region=bucket_region(),
         connect_timeout=CONNECT_S,
         request_timeout=REQUEST_S,
         **options,

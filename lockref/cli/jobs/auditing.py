@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lockref.cli.jobs.shown.console import printable
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_MS
-from lockref.storage.audit import FOLDER_NAME, SWITCH_NAME, validate, validate_as_hudi, windows_of
+from lockref.storage.audit import FILE_SUFFIX, FOLDER_NAME, SWITCH_NAME, validate, validate_as_hudi, windows_of
 from lockref.storage.config import LOCKS_FOLDER
 from lockref.words import counted
 from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
@@ -18,7 +18,6 @@ from scenarios.campaigns.places import FolderPlace, Place, place_of
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
 
-SUFFIX: Final = ".jsonl"
 _BELOW: Final = ("", FOLDER_NAME, f"{LOCKS_FOLDER}/{FOLDER_NAME}")
 """The place of the files, seen from what a user may name: their folder, the one of the lock, the table."""
 
@@ -34,7 +33,7 @@ def audit(console: Console, text: str, *, drift_ns: int, margin_ns: int, allowed
         raise ConfigError(f"{place}: there is no such folder")
     below, files = _files(place)
     if not files:
-        reason = f"no audit file (*{SUFFIX}) in {place}; is the audit switched on ({SWITCH_NAME})?"
+        reason = f"no audit file (*{FILE_SUFFIX}) in {place}; is the audit switched on ({SWITCH_NAME})?"
         console.say(f"INCONCLUSIVE {printable(text)}: {printable(reason, limit=400)}", style="bad")
         if console.as_json:
             console.document({"result": "INCONCLUSIVE", "folder": str(place), "reason": reason})
@@ -72,7 +71,7 @@ def _files(place: Place) -> tuple[str, dict[str, bytes]]:
     """The audit files by name, and the folder below the place that holds them; nothing where there are none."""
     for below in _BELOW:
         folder = place.below(below) if below else place
-        names = [name for name in folder.names("") if Path(name).suffix == SUFFIX]
+        names = [name for name in folder.names("") if Path(name).suffix == FILE_SUFFIX]
         if names:
             # A writer may remove or replace one meanwhile: what is gone is left out.
             return below, {name: body for name in names if (body := folder.read(name)) is not None}

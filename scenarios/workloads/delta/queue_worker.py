@@ -112,7 +112,8 @@ class QueueWorker:
         writer = self._writer
         log = writer.log
         writer.gets = 0
-        for writer.attempts in range(1, ATTEMPTS_MAX + 1):
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            writer.attempts = attempt
             version = writer.load()
             newest = self._newest(version - 1) if self._protocol.checks else -1
             fresh = [item for item in batch if item.position > newest]

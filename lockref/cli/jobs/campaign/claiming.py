@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.opening import open_lock
 from lockref.storage.config import BASE_PATH, RENEW_INTERVAL, VALIDITY
-from scenarios.campaigns.places import ObjectPlace, Place, bucket_address
+from scenarios.campaigns.places import ObjectPlace, Place, bucket_address, bucket_region
 
 VALIDITY_S: Final = 60
 """Seconds for which the lease of a killed command keeps the next command waiting."""
@@ -32,9 +31,8 @@ def claimed(place: Place, tell: Callable[[str], None]) -> Iterator[None]:
         yield
         return
     properties = {BASE_PATH: str(place), VALIDITY: VALIDITY_S, RENEW_INTERVAL: VALIDITY_S // RENEWALS}
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
     try:
-        lock = open_lock(properties, endpoint=bucket_address(), region=region)
+        lock = open_lock(properties, endpoint=bucket_address(), region=bucket_region())
     except CapabilityMissing as error:
         tell(f"{place}: nothing keeps a second command from this campaign: {error}")
         yield
