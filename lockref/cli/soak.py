@@ -17,7 +17,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, PROVIDER, VIA, backend_names, 
 )  # fmt: skip
 @PROVIDER
 @duration_option("--for", "lasting_ns", default="1h", about="How long the clients work, warm-up included.")
-@click.option("--clients", type=click.IntRange(1, 1024), show_default="4", help="Threads that share the lock.")
+@click.option("--clients", type=click.IntRange(1, 1024), show_default="2", help="Threads that share the lock.")
 @click.option("--processes", type=click.IntRange(1, 64), show_default="1", help="Processes that share the threads.")
 @click.option("--faults", metavar="SCENARIO", shell_complete=scenario_names, help="Scenario whose faults strike, too.")
 @duration_option("--every", "every_ns", default="1m", about="How often the faults of --faults strike.")

@@ -12,8 +12,9 @@ So a resource leaks where all of this holds, after the warm-up:
 - the later two steps are a third of it at least, of the half that is their fair share: what dies away is no leak.
 
 A resource is flat only where a leak would have shown. Counted resources (descriptors, sockets, threads, processes)
-grow in whole units, so one unit in each fifth is the least leak that is sure to be seen. `at_most` is that bound; where
-it is above `SENSITIVITY`, the run was too short.
+grow in whole units, and clients whose locks count for themselves lose one each at about the same time: nothing for
+long, and then a whole *bunch*. So what grew, and a bunch more, bounds what a leak can have taken. `at_most` is that
+bound; where it is above `SENSITIVITY`, the run was too short. One unit for each client is not told from a pool.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ BLOCKS: Final = 20
 SAMPLES_MIN: Final = 2 * BLOCKS
 
 COUNTED_LEAST: Final = 3
-"""Units by which a counted resource must have grown."""
+"""Units by which a counted resource must have grown, and by more than a pool of its clients."""
+
+BUNCH_MIN: Final = 3
+"""A leak at random that takes r units per cycle takes none in 3 / r cycles once in twenty times."""
 
 SENSITIVITY: Final = 1 / 1000
 """The leak in units per cycle that a soak must be able to see: one socket in a thousand cycles."""
@@ -63,13 +67,15 @@ class Growth:
     cycles_needed: int = 0
 
 
-def growth_of(cycles: Floats, values: Floats, *, least: float, is_counted: bool) -> Growth:
+def growth_of(cycles: Floats, values: Floats, *, least: float, is_counted: bool, clients: int = 1) -> Growth:
     """Judge one series, its warm-up cut off. cycles: rising. least: units that the resource must have grown by.
 
-    is_counted: it comes in whole units; then the run must be long enough to see `SENSITIVITY`.
+    is_counted: it comes in whole units; then the run must be long enough to see `SENSITIVITY`. clients: whose locks may
+    count for themselves.
     """
     samples = len(cycles)
-    needed = round(FIFTHS / SENSITIVITY) if is_counted else 0
+    bunch = max(BUNCH_MIN, clients)
+    needed = round(bunch * FIFTHS / (FIFTHS - 1) / SENSITIVITY) if is_counted else 0
     if samples < SAMPLES_MIN or cycles[-1] <= cycles[0]:
         what = f"{samples} samples" if samples < SAMPLES_MIN else "no cycle between the samples"
         reason = f"{what} after the warm-up; {SAMPLES_MIN} samples and some cycles are needed"
@@ -85,23 +91,43 @@ def growth_of(cycles: Floats, values: Floats, *, least: float, is_counted: bool)
     apart = float(centres[-1] - centres[0]) / (FIFTHS - 1)
     late = float(steps[2] + steps[3])
     unseen = 1.0 if is_counted else least / (FIFTHS - 1)
-    at_most = (max(0.0, float(steps.min())) + unseen) / apart
+    at_most = _bound(fifths, bunch) / apart if is_counted else (max(0.0, float(steps.min())) + unseen) / apart
     is_steady = float(steps.min()) >= grown / 10 and late >= grown / 3
     has_grown = slope.low > 0 and grown >= least
     needs = 0
     verdict: Verdict = "flat"
-    reason = "its floor stands still" if grown < least else "its floor rose at first, and then no more"
+    reason = "its floor rose at first, and then no more"
+    if grown < least:
+        is_still = grown <= 0 or not is_counted
+        reason = "its floor stands still" if is_still else "its floor grew by less than a leak would have taken"
     if has_grown and is_steady:
         verdict, reason = "leaks", "its floor rose from each fifth of the run to the next one"
-    elif has_grown and late >= min(least, unseen):
+    elif (has_grown or (is_counted and grown >= least)) and late >= min(least, unseen):
         verdict, needs = "inconclusive", 2 * round(float(cycles[-1] - cycles[0]))
         reason = "its floor rose, but not as steadily as a leak does; a longer soak tells which it is"
     elif is_counted and at_most > SENSITIVITY:
-        verdict, needs = "inconclusive", needed
+        passed = float(cycles[-1] - cycles[0])
+        verdict, needs = "inconclusive", needed if passed < needed else 2 * round(passed)
         reason = f"too few cycles: a leak of one in {round(1 / SENSITIVITY):,} cycles would not have shown"
     return Growth(
         verdict=verdict, reason=reason, samples=samples, slope=slope, growth=grown, at_most=at_most, cycles_needed=needs
     )
+
+
+def _bound(fifths: Floats, bunch: int) -> float:
+    """Units in the distance of two fifths that a leak can have taken at most, by the end of the run or by all of it.
+
+    A leak in bunches takes less than what grew and a bunch more. A leak at random: Poisson's upper bound of 95 %, to
+    the safe side.
+    """
+    rises = np.maximum(0.0, fifths[-1] - fifths[: FIFTHS // 2 + 1])
+    bounds = rises + np.maximum(bunch, BUNCH_MIN + 1.75 * np.sqrt(rises))
+    return float((bounds / np.arange(FIFTHS - 1, FIFTHS // 2 - 1, -1)).min())
+
+
+def counted_least(pool: int) -> int:
+    """The units by which a counted resource must have grown. pool: so many may be opened once, and kept on purpose."""
+    return max(COUNTED_LEAST, pool + 1)
 
 
 def memory_least(level_bytes: float) -> float:

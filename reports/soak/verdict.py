@@ -16,7 +16,7 @@ import numpy as np
 from lockref.durations import plain_duration
 from lockref.samples import HARNESS, LOCK, SERVER, Sample
 from lockref.words import counted
-from reports.soak.growth import BLOCKS, COUNTED_LEAST, Growth, Verdict, growth_of, memory_least
+from reports.soak.growth import BLOCKS, Growth, Verdict, counted_least, growth_of, memory_least
 from reports.soak.series import (
     WARM_UP_SHARE,
     Series,
@@ -39,7 +39,10 @@ ResourceVerdict = Literal["flat", "leaks", "inconclusive", "rises"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A resource that a process holds. unit: of `amount`, divided by `scale`."""
+    """A resource that a process holds. unit: of `amount`, divided by `scale`.
+
+    per_client: a pool holds so many for each client, and may fill late.
+    """
 
     name: str
     title: str
@@ -47,13 +50,15 @@ class Resource:
     amount: Callable[[Sample], float]
     scale: float = 1.0
     is_counted: bool = True
+    per_client: int = 1
 
 
 MIB: Final = float(1 << 20)
 STOCKS: Final = (
     Resource(name="fds", title="open file descriptors", unit="descriptors", amount=lambda each: each.fds),
     Resource(name="sockets", title="sockets", unit="sockets", amount=lambda each: each.sockets),
-    Resource(name="threads", title="threads", unit="threads", amount=lambda each: each.threads),
+    # A grant has a watchdog and a renewal, and an idle thread is kept for the next one.
+    Resource(name="threads", title="threads", unit="threads", amount=lambda each: each.threads, per_client=2),
     Resource(name="children", title="child processes", unit="processes", amount=lambda each: each.children),
     Resource(
         name="memory", title="resident memory of its own", unit="MiB", amount=lambda each: each.memory_bytes, scale=MIB,
@@ -183,8 +188,8 @@ class SoakVerdict:
         }
 
 
-def judge_soak(stretches: Sequence[Stretch]) -> SoakVerdict:
-    """Judge all resources of a soak. stretches: in the order in which they were run."""
+def judge_soak(stretches: Sequence[Stretch], *, clients: int) -> SoakVerdict:
+    """Judge all resources of a soak. stretches: in the order in which they were run. clients: that shared the lock."""
     sampled = [each for each in stretches if each.samples]
     lasted_s = sum(each.lasted_ns for each in sampled) / 1e9
     cycles = sum(each.cycles.total for each in stretches)
@@ -192,7 +197,7 @@ def judge_soak(stretches: Sequence[Stretch]) -> SoakVerdict:
     roles = [
         role for role in (LOCK, SERVER, HARNESS) if any(each.role == role for one in sampled for each in one.samples)
     ]
-    findings = [_stock(stretches, role, resource, rate) for role in roles for resource in STOCKS]
+    findings = [_stock(stretches, role, resource, rate, clients) for role in roles for resource in STOCKS]
     findings += [
         _flow(
             parted_series(stretches, taken_per_cycle(role, amount), parts=BLOCKS), name, title, unit, role, scale, rate
@@ -206,10 +211,10 @@ def judge_soak(stretches: Sequence[Stretch]) -> SoakVerdict:
     return SoakVerdict(verdict=joint, findings=findings, cycles=cycles, lasted_s=lasted_s, stretches=len(sampled))
 
 
-def _stock(stretches: Sequence[Stretch], role: str, resource: Resource, rate: float) -> Finding:
+def _stock(stretches: Sequence[Stretch], role: str, resource: Resource, rate: float, clients: int) -> Finding:
     series = stock_series(stretches, role, resource.amount)
-    least = COUNTED_LEAST if resource.is_counted else memory_least(series.level)
-    growth = growth_of(series.cycles, series.values, least=least, is_counted=resource.is_counted)
+    least = counted_least(clients * resource.per_client) if resource.is_counted else memory_least(series.level)
+    growth = growth_of(series.cycles, series.values, least=least, is_counted=resource.is_counted, clients=clients)
     scaled = _scaled(series, resource.scale)
     slope = growth.slope and growth.slope.times(1 / resource.scale)
     return Finding(

@@ -58,6 +58,11 @@ class SoakSettings:
     via: str = "native"
     admission: Admission = MEASURED
 
+    @property
+    def client_count(self) -> int:
+        """How many clients share the lock."""
+        return self.scenario.clients if self.clients is None else self.clients
+
 
 @dataclass(slots=True, kw_only=True)
 class Soaked:
@@ -96,7 +101,7 @@ def soak_on(settings: SoakSettings, *, lasting_ns: int, folder: Path, progress: 
     if settings.faults is not None:
         plan = plan_at_low_rate(settings.faults, every_ns=settings.every_ns, lasting_ns=lasting_ns, seed=settings.seed)
     is_struck = plan is not None and bool(plan.faults)
-    clients = scenario.clients if settings.clients is None else settings.clients
+    clients = settings.client_count
     processes = clients if is_struck else 1 if settings.processes is None else settings.processes
     require_counts(clients=clients, processes=processes)
     is_ours = is_started_here(settings.backend)

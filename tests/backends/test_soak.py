@@ -28,6 +28,15 @@ class Leaks(StorageLock):
         if next(CYCLES) % 1000 == 0:
             KEPT.append(socket.socket())
         return super().unlock()
+
+class EachLeaks(StorageLock):
+    own = 0
+
+    def unlock(self):
+        self.own += 1
+        if self.own % 1000 == 0:
+            KEPT.append(socket.socket())
+        return super().unlock()
 """
 
 
@@ -61,6 +70,15 @@ def test_a_short_soak_holds_and_says_how_long_it_must_be(place: Path, capsys: py
     assert not (folder / "stretch-1" / "recording").exists()
     assert run(["soak", "--resume", str(folder)]) == 2
     assert run(["check", str(folder)]) == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_lock_that_counts_for_itself_and_leaks_is_not_flat(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each instance loses a socket in its own 1,000th cycle; all do so at about the same time."""
+    _, document = soaked(capsys, "--backend", "memory:", "--for", "60s", "--provider", "leaks.py:EachLeaks")
+    assert document["soak"]["verdict"] != "flat"
+    assert {slopes_of(document)[name]["verdict"] for name in ("fds", "sockets")} <= {"leaks", "inconclusive"}
 
 
 @pytest.mark.long

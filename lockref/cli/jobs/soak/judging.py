@@ -33,8 +33,11 @@ class Judged:
     told: SoakVerdict
 
 
-def judge_stretches(folders: Sequence[Path], *, title: str, about: Mapping[str, object]) -> Judged:
-    """Judge the stretches of a soak. about: where it comes from. Raises HistoryUnreadable for a damaged stretch."""
+def judge_stretches(folders: Sequence[Path], *, title: str, about: Mapping[str, object], clients: int) -> Judged:
+    """Judge the stretches of a soak. about: where it comes from. clients: that shared the lock.
+
+    Raises HistoryUnreadable for a damaged stretch.
+    """
     judged: list[Path] = []
     results: list[Results] = []
     stretches: list[Stretch] = []
@@ -52,7 +55,7 @@ def judge_stretches(folders: Sequence[Path], *, title: str, about: Mapping[str, 
         judged.append(folder)
         results.append(found)
         stretches.append(Stretch.of(read_samples(folder), cycles))
-    return Judged(judged, results, judge_soak(stretches))
+    return Judged(judged, results, judge_soak(stretches, clients=clients))
 
 
 def _file_digest(path: Path) -> str:

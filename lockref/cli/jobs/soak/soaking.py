@@ -67,7 +67,7 @@ def _soak_in(console: Console, folder: RunFolder, asked: Asked, *, lasting_ns: i
     # What an error has left in a recording is kept, too.
     soaked_ns(folder.path)
     stretches = stretch_folders(folder.path)
-    judged = judge_stretches(stretches, title=title, about=folder.about)
+    judged = judge_stretches(stretches, title=title, about=folder.about, clients=settings.client_count)
     if not judged.results:
         raise failed or nothing_recorded(folder.path)
     notices = list(soaked.notes) if soaked is not None else []

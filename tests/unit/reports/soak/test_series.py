@@ -43,15 +43,17 @@ def verdict_of(told, resource, role=LOCK):
 def test_a_leak_goes_on_across_a_kill_and_a_resume():
     """Two stretches show together what the first one does not show alone."""
     one, two = (stretch(lambda at_s: 5 + int(at_s * 36 / 1000), per_second=36, begin_pid=pid) for pid in (1, 2))
-    assert verdict_of(judge_soak([one]), "fds") != "leaks"
-    told = judge_soak([one, two])
+    assert verdict_of(judge_soak([one], clients=1), "fds") != "leaks"
+    told = judge_soak([one, two], clients=1)
     assert (told.verdict, verdict_of(told, "fds")) == ("leaks", "leaks")
     assert told.cycles == 7_200
 
 
 def test_another_level_after_a_restart_is_no_leak():
     """Each stretch and each process has a level of its own."""
-    told = judge_soak([stretch(lambda _, level=level: 5 + level, begin_pid=level + 1) for level in (0, 7, 15)])
+    told = judge_soak(
+        [stretch(lambda _, level=level: 5 + level, begin_pid=level + 1) for level in (0, 7, 15)], clients=1
+    )
     assert (told.verdict, verdict_of(told, "fds")) == ("flat", "flat")
 
 
@@ -73,7 +75,7 @@ def test_what_the_harness_or_the_server_keeps_is_not_booked_on_the_lock():
         for number, role in ((8, HARNESS), (9, SERVER))
     ]
     both = Stretch.of(sorted([*own.samples, *others], key=lambda each: each.at_ns), own.cycles)
-    told = judge_soak([both])
+    told = judge_soak([both], clients=1)
     assert {role: verdict_of(told, "fds", role) for role in (LOCK, SERVER, HARNESS)} == {
         LOCK: "flat", SERVER: "leaks", HARNESS: "leaks",
     }  # fmt: skip
@@ -89,7 +91,7 @@ def test_time_and_memory_before_the_first_cycle_and_after_the_last_one_do_not_co
 
 def test_a_soak_that_recorded_no_cycle_is_inconclusive():
     """A server that never answered shows nothing of the lock."""
-    told = judge_soak([Stretch.of([sample(1, 5), sample(2, 5)], Cycles())])
+    told = judge_soak([Stretch.of([sample(1, 5), sample(2, 5)], Cycles())], clients=1)
     assert (told.verdict, told.cycles) == ("inconclusive", 0)
 
 
