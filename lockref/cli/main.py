@@ -46,11 +46,8 @@ class LazyGroup(Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, below = COMMANDS[cmd_name][0].partition("/")
-        command: click.Command = importlib.import_module(f"lockref.cli.{module}").command
-        if below:
-            assert isinstance(command, click.Group), f"{module} is no group, so it has no {below}"
-            command = command.commands[below]
-        return everywhere(command)
+        loaded = importlib.import_module(f"lockref.cli.{module}").command
+        return everywhere(loaded.commands[below] if below else loaded)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
