@@ -5,8 +5,8 @@ would fill the disk, and the memory of the recorder would look like a leak of th
 part of the spool with each window: its texts begin anew, and nothing of an earlier window is left in its memory.
 
 Of process 2, the parts 2, 100002, 200002, … are its windows 0, 1, 2, …. All processes count windows on one clock, the
-host's monotonic one. An event is written shortly after its instant, so a window is complete once the next window is
-over, too. A process that was stopped for longer than a window in the midst of an event loses that event.
+host's monotonic one. An event is written after its instant, into the part that is open by then, so a window is complete
+only some time after its end. Who takes it out waits for that time, and reads the later windows, too.
 """
 
 from __future__ import annotations

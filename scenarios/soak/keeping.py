@@ -32,6 +32,12 @@ WINDOW_MIN_NS: Final = NS_PER_S
 WINDOWS_MIN: Final = 40
 """A soak has at least so many windows: what a recorder keeps of one is small, and its saw-tooth short."""
 
+LATE_NS: Final = 10 * NS_PER_S
+"""An event may be written so late after its instant: a busy machine may stop a process, or its disk, in between."""
+
+STOPPED_NS: Final = NS_PER_S
+"""The command was stopped itself (Ctrl-Z) if its thread woke so much too late; its clients then were, too."""
+
 _WINDOWS: Final = "windows.json"
 _PART: Final = re.compile(r"part-([0-9]+)\.parquet")
 
@@ -76,22 +82,39 @@ class HistoryKeeper:
             self._task.join()
 
     def _keep_on(self) -> None:
-        window = 0
+        # All that was recorded since is read each time, so several short windows are kept at once.
+        together = max(1, LATE_NS // self._windows.length_ns)
+        window = together - 1
+        due_ns = self._windows.end_ns(window) + LATE_NS
         try:
-            while not self._is_over.wait(max(0, self._windows.end_ns(window + 1) - self._runtime.monotonic_ns())):
+            while True:
+                asked_ns = self._runtime.monotonic_ns()
+                if self._is_over.wait(max(0, due_ns - asked_ns)):
+                    return
+                woke_ns = self._runtime.monotonic_ns()
+                if woke_ns - max(due_ns, asked_ns) > STOPPED_NS:
+                    # The clients go on now, and write what they had begun.
+                    due_ns = woke_ns + LATE_NS
+                    continue
                 self._keep(window)
-                window += 1
+                window += together
+                due_ns = max(due_ns, self._windows.end_ns(window) + LATE_NS)
         except (HistoryUnreadable, OSError) as error:
             self.failure = error
 
     def _keep(self, window: int) -> None:
-        """Keep a window, after the next one is over: an event may have been written that late."""
+        """Keep what there is until the end of a window. An event that was written late is in a part of a later one."""
         spool = self._folder / SPOOL
         if not is_spool(spool):
             return
-        read = [read_window(spool, each) for each in (window, window + 1)]
-        self._write(window, pa.concat_tables(read), until_ns=self._windows.end_ns(window) - 1)
-        remove_window(spool, window)
+        left = windows_in(spool)
+        if not left:
+            return
+        events = pa.concat_tables([read_window(spool, each) for each in left])
+        self._write(window, events, until_ns=self._windows.end_ns(window) - 1)
+        for each in left:
+            if each <= window:
+                remove_window(spool, each)
 
     def _write(self, window: int, events: pa.Table, *, until_ns: int | None) -> None:
         kept_ns = _kept_until_ns(self._folder, self._windows)
@@ -110,7 +133,20 @@ class HistoryKeeper:
         if left:
             events = pa.concat_tables([read_window(spool, window) for window in left])
             self._write(max(left[-1], _last_part(self._folder) + 1), events, until_ns=until_ns)
+        if until_ns is not None:
+            self._cut(until_ns)
         return KeptEvents(count=self._count, last_fault_ns=self._last_fault_ns)
+
+    def _cut(self, until_ns: int) -> None:
+        """Take events after an instant out of the parts: clients went on while the run was cut off."""
+        for window, path in reversed(_parts(self._folder)):
+            if self._windows.end_ns(window) <= until_ns:
+                return
+            events = pq.read_table(path)
+            kept = events.filter(pc.less_equal(events["at_ns"], until_ns))
+            if len(kept) < len(events):
+                self._count -= len(events) - len(kept)
+                _write_part(self._folder, window, kept, first=self._count - len(kept))
 
 
 def salvage(folder: Path) -> None:

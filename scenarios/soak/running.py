@@ -12,7 +12,7 @@ from lockref.errors import BackendUnavailable, ConfigError, LockrefError
 from lockref.lab.loading import ProviderSpec
 from lockref.lab.spool import SPOOL, remove_spool
 from lockref.lab.windows import Windows
-from lockref.runtime import ThreadRuntime
+from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.words import counted
 from reports.history_files import write_runs
 from scenarios import interrupts
@@ -22,7 +22,7 @@ from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.definition.units import constant
 from scenarios.injection.feasible import needs_server
-from scenarios.soak.keeping import WINDOW_MAX_NS, HistoryKeeper, window_ns
+from scenarios.soak.keeping import LATE_NS, WINDOW_MAX_NS, HistoryKeeper, window_ns
 from scenarios.soak.plans import plan_at_low_rate
 from scenarios.soak.sampling import Sampler, interval_ns
 from scenarios.soak.watching import ServerWatch
@@ -152,6 +152,12 @@ def soak_on(settings: SoakSettings, *, lasting_ns: int, folder: Path, progress: 
     if plan is not None:
         soaked.notes += strike_notices(plan, outcome.fault_counts)
     soaked.notes += [f"{worker}; its clients count as crashed from then on" for worker in outcome.lost]
+    late_ns = max((int(each or 0) for each in outcome.runs["host_late_ns"].to_pylist()), default=0)
+    if late_ns > LATE_NS:
+        soaked.notes.append(
+            f"a process was stopped for {late_ns / NS_PER_S:.0f} s: what it did then may be missing from the "
+            f"history, which allows for {LATE_NS // NS_PER_S} s; a clause that breaks there proves nothing"
+        )
     if keeper.failure is not None:
         soaked.notes.append(f"the history was kept at the end alone: {keeper.failure}")
     if sampler.failure is not None:
@@ -159,5 +165,5 @@ def soak_on(settings: SoakSettings, *, lasting_ns: int, folder: Path, progress: 
     if is_ours:
         soaked.notes.append(host_of(spec.stands_on).notice)
     soaked.error = watch.gone or (BackendUnavailable(str(outcome.lost[0])) if outcome.lost else None)
-    soaked.is_interrupted = outcome.is_interrupted and watch.gone is None
+    soaked.is_interrupted = outcome.is_interrupted and soaked.error is None
     return soaked

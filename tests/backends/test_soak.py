@@ -14,6 +14,8 @@ import psutil
 import pytest
 
 from lockref.cli.main import run
+from lockref.lab.spool import SPOOL
+from lockref.lab.windows import windows_in
 from lockref.samples import LOCK, read_samples
 from reports.html.soak import PAGE
 
@@ -103,7 +105,8 @@ def started(place: Path, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
     until = time.monotonic() + 120
     while time.monotonic() < until and process.poll() is None:
         for folder in place.glob(".lockref/runs/*-soak"):
-            if any((folder / "stretch-1").glob("events.parquet/part-*.parquet")):
+            recording = folder / "stretch-1" / SPOOL
+            if recording.is_dir() and len(windows_in(recording)) > 2:
                 return process, folder
         time.sleep(0.2)
     raise AssertionError(f"the soak recorded nothing: {process.communicate(timeout=10)}")

@@ -298,7 +298,8 @@ class Workers:
     def run(self, start_ns: int) -> Reports:
         """Let the clients go and wait for every worker, as long as a run may last that began at `start_ns`.
 
-        A worker that dies ends for itself alone: the others go on, and the record says that its clients crashed.
+        A worker that dies ends for itself alone: the others go on, and the record says that its clients crashed. A run
+        that is recorded in windows is cut off then: its earlier windows are kept already.
         Errors: what a worker's clients raised; KeyboardInterrupt for a second Ctrl-C.
         """
         reports = self._reports
@@ -319,6 +320,9 @@ class Workers:
             try:
                 if reports.cut_ns is None:
                     self._raise_if_interrupted()
+                    if reports.lost and self._jobs[0].windows is not None:
+                        # A long run is not worth its hours without these clients; its crash stands at the end.
+                        raise KeyboardInterrupt
                 if self._injection is not None:
                     self._injection.work.raise_failure()
                 left_ns = max(0, ends_ns - self._runtime.monotonic_ns())

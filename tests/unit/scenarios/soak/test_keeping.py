@@ -49,6 +49,17 @@ def test_windows_and_the_rest_are_one_history(folder: Path) -> None:
     assert kept_span_ns(folder) == 349
 
 
+def test_an_event_that_was_written_several_windows_late_is_kept(folder: Path) -> None:
+    """A process that is stopped between the instant of an event and its row loses nothing."""
+    late = WINDOWS.recorder(folder / SPOOL, 2, 1_310)
+    record(late, 7, at_ns=1_199)
+    keeper = HistoryKeeper(folder, WINDOWS, ThreadRuntime())
+    keeper._keep(1)
+    assert windows_in(folder / SPOOL) == [2, 3]
+    keeper.keep_rest(until_ns=None)
+    assert kept(folder) == sorted([*range(1_000, 1_350), 1_199])
+
+
 def test_an_event_that_was_written_late_is_kept_where_it_belongs(folder: Path) -> None:
     """An event of window 0 that stands in the part of window 1 comes before those of window 1."""
     late = WINDOWS.recorder(folder / SPOOL, 2, 1_110)
@@ -92,6 +103,15 @@ def test_a_run_that_was_cut_off_ends_there(folder: Path) -> None:
     keeper._keep(0)
     assert keeper.keep_rest(until_ns=1_219).count == 220
     assert kept(folder) == list(range(1_000, 1_220))
+
+
+def test_windows_that_were_kept_after_the_cut_are_taken_back(folder: Path) -> None:
+    """The keeper goes on while processes end one after the other."""
+    keeper = HistoryKeeper(folder, WINDOWS, ThreadRuntime())
+    for window in (0, 1, 2):
+        keeper._keep(window)
+    assert keeper.keep_rest(until_ns=1_149).count == 150
+    assert kept(folder) == list(range(1_000, 1_150))
 
 
 def test_a_recording_whose_windows_nobody_knows_is_told(folder: Path) -> None:
