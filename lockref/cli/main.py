@@ -46,8 +46,8 @@ class LazyGroup(Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, below = COMMANDS[cmd_name][0].partition("/")
-        loaded = importlib.import_module(f"lockref.cli.{module}").command
-        return everywhere(loaded.commands[below] if below else loaded)
+        command: click.Command = importlib.import_module(f"lockref.cli.{module}").command
+        return everywhere(command.commands[below] if below else command)  # type: ignore[attr-defined]
 
     def invoke(self, ctx: click.Context) -> object:
         try:
