@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
@@ -56,19 +57,23 @@ def _compare(before: Path, names: list[str]) -> int:
     return 0
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Measure, print a line for each figure, keep all in `.lockref/bench.json`."""
-    if names[:1] == ["--before"] and len(names) > 1:
-        return _compare(Path(names[1]), names[2:])
-    options: dict[str, int] = {}
-    if "--seeds" in names:
-        place = names.index("--seeds")
-        text = "".join(names[place + 1 : place + 2])
-        if not text.isdecimal() or "campaign" not in names:
-            print("--seeds N belongs to the part campaign", file=sys.stderr)
-            return 2
-        options["seeds"] = int(text)
-        names = names[:place] + names[place + 2 :]
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="PART", help=f"of {', '.join((*PARTS, *ON_DEMAND))}")
+    parser.add_argument("--seeds", type=int, metavar="N", help="of the part campaign")
+    parser.add_argument(
+        "--before", type=Path, metavar="PATH", help="compare with the checkout there; PART is a row then"
+    )
+    asked = parser.parse_args(arguments)
+    names: list[str] = asked.names
+    if asked.seeds is not None and ("campaign" not in names or asked.seeds < 1):
+        parser.error("--seeds N belongs to the part campaign, and is at least 1")
+    if asked.before is not None:
+        return _compare(asked.before, names)
+    options = {} if asked.seeds is None else {"seeds": asked.seeds}
     unknown = sorted(set(names) - {*PARTS, *ON_DEMAND})
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are {', '.join((*PARTS, *ON_DEMAND))}", file=sys.stderr)
