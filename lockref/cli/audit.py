@@ -15,7 +15,7 @@ from lockref.cli.options import ALLOWED, AS_JSON, Duration
 )  # fmt: skip
 @click.option(
     "--margin", "margin_ns", type=Duration(zero=True), default="0s", show_default=True,
-    help="How long before the end of its lease a holder stops; Hudi's does not, the hardened one 500ms.",
+    help="How long before the end of its lease a holder stops. Hudi's holder: 0s; the hardened one: 500ms.",
 )  # fmt: skip
 @ALLOWED
 @AS_JSON
@@ -28,8 +28,8 @@ def command(ctx: click.Context, place: str, drift_ns: int, margin_ns: int, allow
     lockref audit s3a://bucket/table --drift 200ms --json
 
     FOLDER or URI is a table, its folder .hoodie/.locks, or that folder's audit. The files tell the wall clocks of their
-    writers, so an overlap within --drift is a warning. Exit code 1: two writers overlapped, or a file is no audit file;
-    3: there is nothing to judge.
+    writers, so an overlap within --drift is a warning. Exit code 1: two writers overlapped, a holder was active after
+    its lease, or a file is no audit file; 3: there is nothing to judge.
     """
     from lockref.cli.jobs.auditing import audit
     from lockref.cli.jobs.shown.console import Console

@@ -301,18 +301,16 @@ NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 AS_JSON_LINES = click.option("--json", "as_json", is_flag=True, help="JSON objects on standard output, one a line.")
-PROVIDER = click.option(
-    "--provider", "-p", default="hardened", show_default=True, help="A name, module:Class or file.py:Class.",
-    shell_complete=provider_names,
-)  # fmt: skip
-FLEET = click.option(
-    "--provider",
-    "-p",
-    default="hardened",
-    show_default=True,
-    help="A name, module:Class or file.py:Class; a mixed fleet with commas, such as hardened,hudi:3.",
-    shell_complete=provider_names,
-)
+
+
+def _provider(about: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--provider", "-p", default="hardened", show_default=True, help=about, shell_complete=provider_names
+    )
+
+
+PROVIDER = _provider("A name, module:Class or file.py:Class.")
+FLEET = _provider("A name, module:Class or file.py:Class; a mixed fleet with commas, such as hardened,hudi:3.")
 VIA = click.option(
     "--via",
     type=Word(["native", "docker"]),
