@@ -57,17 +57,17 @@ def command() -> None:
     help="Most items of a worker's version.",
 )  # fmt: skip
 @duration_option(
-    "--linger", "linger_ns", about="So long an item waits for others, unless the batch is full; default none."
+    "--linger", "linger_ns", about="Longest time that an item waits for others, unless the batch is full; default none."
 )
 @duration_option(
-    "--visibility", "visibility_ns", default="30s", about="After it an item that is not deleted comes again."
+    "--visibility", "visibility_ns", default="30s", about="An item that was not deleted is delivered again after it."
 )
 @duration_option("--lease", "lease_ns", default="20s", about="Lease by which a worker owns a queue.")
 @click.option(
-    "--loss", type=click.FloatRange(0, 0.99), default=0.0, show_default=True,
-    help="Share of commits in which a worker dies.",
+    "--crash-share", type=click.FloatRange(0, 0.99), default=0.0, show_default=True,
+    help="Share of commits in which a worker crashes.",
 )  # fmt: skip
-@duration_option("--query-every", "query_every_ns", default="10s", about="Between two queries of a reader.")
+@duration_option("--query-every", "query_every_ns", default="10s", about="Time between two queries of a reader.")
 @click.option(
     "--from-version", type=click.IntRange(0, 1_000_000), default=0, show_default=True,
     help="First version of every table.",

@@ -32,7 +32,7 @@ class QueueRow:
     """Items whose latency is above the deadline, or that were older than that and had not landed at the end."""
     idle_share: float
     """The part of all workers' time in which they neither committed nor looked into the log."""
-    deaths: int
+    crashes: int
     redelivered: int
     """Deliveries after an item's first one."""
     repeats: int
@@ -97,7 +97,7 @@ def _row(fleet: QueueFleet, order: Sequence[str], asked: Asked) -> QueueRow:
         latency_max_s=nearest_rank(latencies, 100) / NS_PER_S,
         missed_deadline=sum(item.age_ns(end_ns) > asked.deadline_ns for item in outcome.items),
         idle_share=max(0.0, 1 - outcome.busy_ns / (fleet.workers * end_ns)) if end_ns else 0.0,
-        deaths=outcome.deaths,
+        crashes=outcome.crashes,
         redelivered=outcome.redelivered,
         repeats=outcome.repeats,
         overdue=outcome.overdue,
@@ -118,7 +118,7 @@ def _advice(
         f"{best.latency_p50_s:.2f} s, 99% within {best.latency_p99_s:.2f} s."
     )
     yield (
-        f"Under locks, without deaths, {counted(locked.writers, 'writer')}: {counted(locked.versions, 'version')}, "
+        f"Under locks, without crashes, {counted(locked.writers, 'writer')}: {counted(locked.versions, 'version')}, "
         f"{counted(locked.starved, 'writer')} starved; half of them land "
         f"within {locked.latency_p50_s:.2f} s of their arrival, 99% within {locked.latency_p99_s:.2f} s."
     )

@@ -225,9 +225,9 @@ class _Simulation:
         self._dry_ns: dict[int, int] = {}
         """By writer that gave up: how long it has waited in vain since a version of it landed."""
         self._drought_ns = 0
-        self._served_at: dict[int, int] = {}
+        self._commits_at_wait: dict[int, int] = {}
         """By writer that waits, or that tries again: how many commits its lock had seen when it began to."""
-        self._is_starved: set[int] = set()
+        self._starved: set[int] = set()
 
     def run(self) -> Outcome:
         for writer in range(self._fleet.writers):
@@ -241,7 +241,7 @@ class _Simulation:
         self._waiting_ns += sum(now_ns - work.asked_ns for work in self._blocked.values())
         never_served = self._never_served(now_ns)
         for work in self._in_hand.values():
-            self._overtaken(work)
+            self._note_if_overtaken(work)
         return Outcome(
             self._commits,
             self._waiting_ns,
@@ -253,7 +253,7 @@ class _Simulation:
             [Unfinished(writer, work.table, now_ns - work.taken_ns) for writer, work in sorted(self._in_hand.items())],
             len(never_served),
             self._drought_ns,
-            len(never_served | self._is_starved),
+            len(never_served | self._starved),
         )
 
     def _never_served(self, now_ns: int) -> set[int]:
@@ -268,11 +268,11 @@ class _Simulation:
                 self._dry(writer, now_ns - work.asked_ns)
         return in_vain - {commit.writer for commit in self._commits}
 
-    def _overtaken(self, work: _Work) -> None:
-        """Say whether others have committed too often since this writer began to wait."""
-        since = self._served_at.get(work.writer)
+    def _note_if_overtaken(self, work: _Work) -> None:
+        """Count the writer as starved if others have committed too often since it began to wait."""
+        since = self._commits_at_wait.get(work.writer)
         if since is not None and self._locks[work.table].commits - since > STARVED_ROUNDS * self._rivals:
-            self._is_starved.add(work.writer)
+            self._starved.add(work.writer)
 
     @property
     def _rivals(self) -> int:
@@ -331,7 +331,7 @@ class _Simulation:
     def _asks(self, work: _Work, now_ns: int) -> None:
         """An attempt to get the lock; without locks, the beginning of an optimistic attempt."""
         lock = self._locks[work.table]
-        self._served_at.setdefault(work.writer, lock.commits)
+        self._commits_at_wait.setdefault(work.writer, lock.commits)
         if self._fleet.protocol is Protocol.OPTIMISTIC:
             self._begin(work, now_ns)
             return
@@ -389,8 +389,8 @@ class _Simulation:
             self._commits.append(commit)
             self._waiting_ns += commit.waited_ns
             self._dry(work.writer, commit.waited_ns)
-            self._overtaken(work)
-            del self._served_at[work.writer]
+            self._note_if_overtaken(work)
+            del self._commits_at_wait[work.writer]
             self._locks[work.table].commits += 1
             del self._dry_ns[work.writer], self._in_hand[work.writer]
             if not self._is_over():

@@ -50,8 +50,8 @@ class QueueFleet:
     visibility_ns: int = 30_000_000_000
     lease_ns: int = 20_000_000_000
     """The lease of the lock by which a worker owns a table's queue."""
-    loss: float = 0.0
-    """The probability that a worker dies in a commit."""
+    crash_share: float = 0.0
+    """The probability that a worker crashes in a commit."""
     first_version: int = 0
     seed: int = 1
 
@@ -59,7 +59,7 @@ class QueueFleet:
         assert min(self.workers, self.writers, self.batch) >= 1, "a fleet without workers, writers or items"
         assert self.commit_ns, "no commit time"
         assert self.visibility_ns > self.get_ns, "each repeat would be delivered again while it is looked up"
-        assert 0 <= self.loss < 1, "with a loss of 1 nothing is ever committed"
+        assert 0 <= self.crash_share < 1, "with a share of 1 nothing is ever committed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class QueueOutcome:
     busy_ns: int
     """Summed over the workers: commits, loads and looks into the log."""
     gets: int
-    deaths: int
+    crashes: int
     redelivered: int
     """Deliveries after the first one."""
     repeats: int
@@ -134,7 +134,7 @@ class _Commit:
     table: _Table
     batch: list[_Item]
     taken_ns: int
-    has_died: bool
+    has_crashed: bool
     lands: bool
 
 
@@ -157,8 +157,9 @@ class _Simulation:
         """When each worker looks next at an instant that has come: one look is enough for all arrivals of it."""
         self._draw_commit = stream(fleet.seed, "delta/queue/commit")
         self._draw_think = stream(fleet.seed, "delta/queue/think")
-        self._draw_death = stream(fleet.seed, "delta/queue/death")
-        self._landed = self._busy_ns = self._gets = self._deaths = self._redelivered = self._repeats = self._overdue = 0
+        self._draw_crash = stream(fleet.seed, "delta/queue/death")
+        self._landed = self._busy_ns = self._gets = 0
+        self._crashes = self._redelivered = self._repeats = self._overdue = 0
         if is_closed_loop:
             for writer in range(fleet.writers):
                 self._at(self._think_ns(), _ARRIVAL, _Arrival(self._tables[names[writer % len(names)]], writer))
@@ -184,7 +185,7 @@ class _Simulation:
             {name: table.landed_ns for name, table in self._tables.items()},
             self._busy_ns,
             self._gets,
-            self._deaths,
+            self._crashes,
             self._redelivered,
             self._repeats,
             self._overdue,
@@ -251,14 +252,14 @@ class _Simulation:
         if is_new:
             times = fleet.commit_ns
             lasts_ns += times[0] if len(times) == 1 else self._draw_commit.choice(times)
-        has_died = is_new and fleet.loss > 0 and self._draw_death.random() < fleet.loss
-        lands = is_new and (not has_died or self._draw_death.random() < 0.5)
-        if has_died and not lands:
-            lasts_ns = round(lasts_ns * self._draw_death.random())
+        has_crashed = is_new and fleet.crash_share > 0 and self._draw_crash.random() < fleet.crash_share
+        lands = is_new and (not has_crashed or self._draw_crash.random() < 0.5)
+        if has_crashed and not lands:
+            lasts_ns = round(lasts_ns * self._draw_crash.random())
         table.blocked_until_ns = now_ns + fleet.visibility_ns
         self._is_busy[table.owner] = True
         self._busy_ns += lasts_ns
-        self._at(now_ns + lasts_ns, _DONE, _Commit(table, batch, now_ns, has_died, lands))
+        self._at(now_ns + lasts_ns, _DONE, _Commit(table, batch, now_ns, has_crashed, lands))
 
     def _done(self, commit: _Commit, now_ns: int) -> None:
         fleet, table = self._fleet, commit.table
@@ -268,8 +269,8 @@ class _Simulation:
                 if item.landed_ns is None:
                     item.landed_ns = now_ns
                     self._landed += 1
-        if commit.has_died:
-            self._died(table, commit.taken_ns, now_ns)
+        if commit.has_crashed:
+            self._crashed(table, commit.taken_ns, now_ns)
         elif now_ns - commit.taken_ns <= fleet.visibility_ns:
             del table.waiting[: len(commit.batch)]
             table.blocked_until_ns = now_ns
@@ -281,10 +282,10 @@ class _Simulation:
         self._is_busy[table.owner] = False
         self._at(now_ns, _LOOK, table.owner)
 
-    def _died(self, table: _Table, taken_ns: int, now_ns: int) -> None:
-        """A process in the place of the dead one owns its tables once the leases are over, and knows none of them."""
+    def _crashed(self, table: _Table, taken_ns: int, now_ns: int) -> None:
+        """A process in the place of the crashed one owns its tables after the leases, and knows none of them."""
         fleet = self._fleet
-        self._deaths += 1
+        self._crashes += 1
         for each in self._tables.values():
             if each.owner == table.owner:
                 each.is_known = False

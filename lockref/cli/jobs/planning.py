@@ -41,7 +41,7 @@ def plan_writers(
     linger_ns: int | None,
     visibility_ns: int,
     lease_ns: int,
-    loss: float,
+    crash_share: float,
     query_every_ns: int,
     from_version: int,
     attempts: int,
@@ -93,7 +93,7 @@ def plan_writers(
             linger_ns=linger_ns or 0,
             visibility_ns=visibility_ns,
             lease_ns=lease_ns,
-            loss=loss,
+            crash_share=crash_share,
             first_version=from_version,
             seed=seed,
         )

@@ -56,16 +56,17 @@ def test_a_commit_that_outlasts_its_visibility_is_redelivered_and_in_one_version
     assert ran("nn", batch=1, visibility_ns=2 * S, get_ns=S // 100).overdue == 0
 
 
-def test_a_worker_that_dies_costs_its_visibility_and_its_lease() -> None:
-    """Every item lands in one version, whatever dies; who died before the landing delays its items by the timeout."""
-    outcome = ran(fair(3, 200), workers=3, batch=10, loss=0.3, visibility_ns=30 * S, lease_ns=20 * S, get_ns=S // 100)
-    assert outcome.deaths > 0
+def test_a_worker_that_crashes_costs_its_visibility_and_its_lease() -> None:
+    """Every item lands in one version, whatever crashes; a crash before the landing delays its items by the timeout."""
+    fleet = {"workers": 3, "batch": 10, "crash_share": 0.3, "visibility_ns": 30 * S, "get_ns": S // 100}
+    outcome = ran(fair(3, 200), **fleet, lease_ns=20 * S)
+    assert outcome.crashes > 0
     assert len(latencies_s(outcome)) == 600
     assert 0 < outcome.repeats < outcome.redelivered
     assert outcome.versions == 60
     late = [each for each in latencies_s(outcome) if each > 30]
     assert late
-    short = ran(fair(3, 200), workers=3, batch=10, loss=0.3, visibility_ns=30 * S, lease_ns=60 * S, get_ns=S // 100)
+    short = ran(fair(3, 200), **fleet, lease_ns=60 * S)
     assert short.makespan_ns > outcome.makespan_ns, "nobody owns the queues until the lease is over"
 
 
@@ -136,7 +137,7 @@ def test_a_run_that_is_too_short_to_serve_all_says_so(capsys: pytest.CaptureFixt
         (["--order", "closed-loop", "--every", "1s"], "leave --every out"),
         (["--visibility", "50ms", "--get", "50ms", "--workers", "1"], "--visibility must be longer"),
         (["--workers", "0"], "workers are from 1"),
-        (["--loss", "1"], "--loss"),
+        (["--crash-share", "1"], "--crash-share"),
     ],
 )
 def test_bad_input_of_queues(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
