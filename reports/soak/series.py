@@ -20,10 +20,15 @@ from reports.soak.slopes import Floats
 
 WARM_UP_SHARE: Final = 0.15
 WARM_UP_MAX_NS: Final = 300_000_000_000
-"""A process warms up for this share of its stretch, and five minutes at most."""
+"""A process warms up for this share of its life, and five minutes at most."""
 
 ENDING: Final = 5
 """A process that has ended keeps the least growth of its last samples: the very last one may be a peak."""
+
+
+def warm_up_of(lived_ns: int) -> int:
+    """How long a process warms up that lives so long. A process that a fault ends soon has a short one."""
+    return min(round(WARM_UP_SHARE * lived_ns), WARM_UP_MAX_NS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,7 @@ class Stretch:
     @property
     def warm_up_ns(self) -> int:
         """For how long a process warms up: imports, pools and caches fill up."""
-        return min(round(WARM_UP_SHARE * self.lasted_ns), WARM_UP_MAX_NS)
+        return warm_up_of(self.lasted_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +113,8 @@ def _grown(stretch: Stretch, role: str, amount: Callable[[Sample], float]) -> tu
     begins: dict[int, int] = {}
     for each in kept:
         begins.setdefault(each.pid, each.at_ns)
-    warm = [each for each in kept if each.at_ns >= begins[each.pid] + stretch.warm_up_ns]
+    lived = {each.pid: each.at_ns - begins[each.pid] for each in kept}
+    warm = [each for each in kept if each.at_ns >= begins[each.pid] + warm_up_of(lived[each.pid])]
     if not warm:
         return None
     at_ns = np.unique(np.array([each.at_ns for each in warm], dtype=np.float64))

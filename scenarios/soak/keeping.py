@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, final
 
@@ -37,6 +38,9 @@ LATE_NS: Final = 10 * NS_PER_S
 
 STOPPED_NS: Final = NS_PER_S
 """The command was stopped itself (Ctrl-Z) if its thread woke so much too late; its clients then were, too."""
+
+DAMAGED: Final = "recording.damaged"
+"""A recording of which not every window could be read, beside the history that lacks those windows."""
 
 _WINDOWS: Final = "windows.json"
 _PART: Final = re.compile(r"part-([0-9]+)\.parquet")
@@ -127,11 +131,15 @@ class HistoryKeeper:
         self._count += len(fresh)
 
     def keep_rest(self, *, until_ns: int | None) -> KeptEvents:
+        return self.keep_left(read_window, until_ns=until_ns)
+
+    def keep_left(self, read: Callable[[Path, int], pa.Table], *, until_ns: int | None) -> KeptEvents:
+        """As `keep_rest`, with another reader of a window. Raises what that raises."""
         self._end()
         spool = self._folder / SPOOL
         left = windows_in(spool)
         if left:
-            events = pa.concat_tables([read_window(spool, window) for window in left])
+            events = pa.concat_tables([read(spool, window) for window in left])
             self._write(max(left[-1], _last_part(self._folder) + 1), events, until_ns=until_ns)
         if until_ns is not None:
             self._cut(until_ns)
@@ -152,10 +160,15 @@ class HistoryKeeper:
 def salvage(folder: Path) -> None:
     """Keep what the recording of a stretch holds that was killed, and describe its run as one that was cut off.
 
-    Does nothing where there is no recording. Raises HistoryUnreadable for one that was damaged.
+    Does nothing where there is no recording. A window that was damaged is left out, and the recording then stays as
+    `DAMAGED`. Raises HistoryUnreadable where nobody knows the windows.
     """
     spool = folder / SPOOL
     if not is_spool(spool):
+        return
+    if not (folder / "runs.parquet").exists():
+        # It was killed before a client began.
+        remove_spool(spool)
         return
     try:
         about = read_object((folder / _WINDOWS).read_bytes(), unique_names=True)
@@ -163,7 +176,16 @@ def salvage(folder: Path) -> None:
     except (OSError, NotJson, KeyError, TypeError, ValueError) as error:
         raise HistoryUnreadable(f"{folder / _WINDOWS} does not tell the windows: {error}") from error
     keeper = HistoryKeeper(folder, windows, ThreadRuntime())
-    kept = keeper.keep_rest(until_ns=None)
+    damaged: list[int] = []
+
+    def read(spool: Path, window: int) -> pa.Table:
+        try:
+            return read_window(spool, window)
+        except HistoryUnreadable:
+            damaged.append(window)
+            return SCHEMA.empty_table()
+
+    kept = keeper.keep_left(read, until_ns=None)
     runs_file = folder / "runs.parquet"
     if runs_file.exists() and (folder / f"{EVENTS}.parquet").exists():
         runs = read_runs(runs_file)
@@ -172,7 +194,10 @@ def salvage(folder: Path) -> None:
             place = runs.column_names.index(name)
             runs = runs.set_column(place, runs.schema.field(name), pa.array([value], runs.schema.field(name).type))
         write_runs(folder, runs)
-    remove_spool(spool)
+    if damaged:
+        spool.rename(folder / DAMAGED)
+    else:
+        remove_spool(spool)
 
 
 def _describe(folder: Path, windows: Windows) -> None:

@@ -31,7 +31,7 @@ def next_stretch(folder: Path) -> Path:
 def soaked_ns(folder: Path) -> int:
     """For how long the clients of a soak worked, all its stretches together: from the first event to the last one.
 
-    What a kill has left in recordings is kept with the rest now. Raises HistoryUnreadable for a damaged recording.
+    What a kill has left in recordings is kept with the rest now. Raises HistoryUnreadable as `salvage`.
     """
     total = 0
     for stretch in stretch_folders(folder):

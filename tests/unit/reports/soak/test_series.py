@@ -66,6 +66,13 @@ def test_a_process_that_follows_another_keeps_what_that_one_had_grown_by():
     assert (np.diff(series.values) >= 0).all()
 
 
+def test_processes_that_are_ended_again_and_again_show_a_leak():
+    """Each lives for a minute of an hour, which is shorter than the warm-up of a process that lives all the time."""
+    samples = [sample(each, 5 + each % 60 // 10, pid=1 + each // 60) for each in range(720)]
+    told = judge_soak([Stretch.of(samples, steady(720, 100))], clients=1)
+    assert verdict_of(told, "fds") == "leaks"
+
+
 def test_what_the_harness_or_the_server_keeps_is_not_booked_on_the_lock():
     """Both are told, and decide nothing."""
     own = stretch(lambda _: 5)

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.jobs.soak.judging import judge_stretches
 from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table
 from lockref.lab.spool import SPOOL, begin_spool
 from lockref.lab.windows import Windows, windows_in
 from lockref.runtime import ThreadRuntime
-from reports.history_files import load_history, read_runs, write_runs
-from scenarios.soak.keeping import HistoryKeeper, kept_span_ns, salvage, window_ns
+from reports.history_files import has_history, load_history, read_runs, write_runs
+from scenarios.soak.keeping import DAMAGED, HistoryKeeper, kept_span_ns, salvage, window_ns
 from tests.unit.lockref.lab.test_spool import record
 
 WINDOWS = Windows(origin_ns=1_000, length_ns=100)
@@ -112,6 +113,30 @@ def test_windows_that_were_kept_after_the_cut_are_taken_back(folder: Path) -> No
         keeper._keep(window)
     assert keeper.keep_rest(until_ns=1_149).count == 150
     assert kept(folder) == list(range(1_000, 1_150))
+
+
+def test_a_damaged_window_is_left_out_and_the_others_are_kept(folder: Path) -> None:
+    """One wrong byte does not take the parts and the other windows along, and nobody takes the rest for the whole."""
+    HistoryKeeper(folder, WINDOWS, ThreadRuntime())._keep(0)
+    rows = min((folder / SPOOL).glob("200001.*.rows"))
+    content = bytearray(rows.read_bytes())
+    content[200] ^= 0xFF
+    rows.write_bytes(content)
+    salvage(folder)
+    assert kept(folder) == [*range(1_000, 1_200), *range(1_300, 1_350)]
+    assert (folder / DAMAGED).is_dir()
+    about = {"command": "lockref soak"}
+    [found] = judge_stretches([folder], title="soak", about=about, clients=2).results
+    assert (found.worst, found.damaged) == ("inconclusive", 1)
+    assert any(DAMAGED in notice for notice in found.notices)
+
+
+def test_a_soak_that_was_killed_before_its_clients_began_leaves_no_history(folder: Path) -> None:
+    """It is no stretch, and `--resume` begins the first one."""
+    (folder / "runs.parquet").unlink()
+    salvage(folder)
+    assert not (folder / SPOOL).exists()
+    assert not has_history(folder)
 
 
 def test_a_recording_whose_windows_nobody_knows_is_told(folder: Path) -> None:
