@@ -144,14 +144,17 @@ class ProviderSpec:
             return _load_as, (self.name, self.reference, self.claims)
         return _spec_of_parts, tuple(getattr(self, part) for part in _PARTS)
 
-    def require_virtual_time(self) -> None:
-        """Set the lock up in this process. Errors: ConfigError if it lives in real time only; what `set_up` raises."""
+    def require_virtual_time(self, *, sets_up: bool = True) -> None:
+        """Set the lock up in this process, unless `sets_up` is False.
+
+        Errors: ConfigError if it lives in real time only; what `set_up` raises.
+        """
         if self.needs_real_time:
             raise ConfigError(
                 f"provider {self.name!r} lives in real time only: it has clocks and threads of its own, which no "
                 "simulation can turn; use `lockref bench`"
             )
-        if self.set_up is not None:
+        if sets_up and self.set_up is not None:
             self.set_up()
 
 

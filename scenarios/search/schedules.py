@@ -79,9 +79,14 @@ class Exploration:
         options = f"--explore {self.policy} --tie-window {window} --preempt {self.ties.preempt}"
         return f"{options} --schedules-max {self.schedules_max}" if self.policy.is_systematic else options
 
+    @property
+    def needs_count(self) -> bool:
+        """The policy asks for the number of decisions, which nobody has counted."""
+        return self.policy.name == PCT and not self.decisions
+
     def counted(self, scenario: Scenario, spec: ProviderSpec, seed: int) -> Exploration:
         """The same, with the decisions counted in one run if the policy asks for their number."""
-        if self.policy.name != PCT or self.decisions:
+        if not self.needs_count:
             return self
         counting = CountedDecisions()
         run_simulated(scenario, spec, seed, schedule=counting, ties=self.ties)

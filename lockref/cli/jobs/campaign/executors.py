@@ -18,6 +18,7 @@ from lockref.errors import ConfigError
 from lockref.lab.loading import is_installed_code
 from lockref.rooms import HOME, MOVABLE
 from scenarios.campaign import Cluster, default_processes
+from scenarios.campaigns.sheltered import shelter
 from scenarios.definition.contradictions import foreign_code
 from scenarios.executor import Restarted, executor_for
 
@@ -131,7 +132,11 @@ def executor_of(
     Errors: those of `reports.spark.session.spark_session`; ConfigError for a scenario that cannot be shipped.
     """
     if address is None:
-        yield Restarted(executor_for(processes or default_processes(seeds), chunks), tell)
+        try:
+            yield Restarted(executor_for(processes or default_processes(seeds), chunks), tell)
+        finally:
+            # The next command in this process may stand in another folder, with another environment.
+            shelter().close()
         return
     with _spark(address, files=files, scenarios=scenarios, work=work, tell=tell) as executor:
         yield executor

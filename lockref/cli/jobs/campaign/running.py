@@ -24,6 +24,7 @@ from scenarios.campaigns.collection import begin, collect
 from scenarios.campaigns.identity import FILE, Identity, Keeping, identity_of
 from scenarios.campaigns.orders import Order
 from scenarios.campaigns.places import FolderPlace, ObjectPlace, place_of
+from scenarios.campaigns.sheltered import shelter
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.load import load_scenario
 from scenarios.definition.mixture import require_applicable
@@ -90,7 +91,8 @@ def run_campaign(
     address = address_of(master, settings)
     loaded = _loaded(scenarios, demands)
     spec = load_provider(provider)
-    spec.require_virtual_time()
+    # Set up where it runs, in a forked child: a JVM does not survive a fork.
+    spec.require_virtual_time(sets_up=False)
     require_applicable(loaded, spec)
     # Hashed before the first run: the lock's file may be edited while a long command runs.
     sources = Sources.of(spec)
@@ -267,10 +269,17 @@ def _asked(
         scenario=scenario,
         seeds=seeds,
         identity=identity_of(scenario, spec, sources, seeds, keeping, exploration),
-        exploration=None if exploration is None else exploration.counted(scenario, spec, seeds[0]),
+        exploration=None if exploration is None else _counted(exploration, scenario, spec, seeds[0]),
         part=part,
         place=place,
     )
+
+
+def _counted(exploration: Exploration, scenario: Scenario, spec: ProviderSpec, seed: int) -> Exploration:
+    """The exploration with its decisions counted, in a child as chunks are: what the run sets up stays there."""
+    if not exploration.needs_count:
+        return exploration
+    return shelter().call(partial(exploration.counted, scenario, spec), seed)
 
 
 class _Telling:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, ConfigError, LockTimeout
 from scenarios.campaigns import sheltered
 from scenarios.campaigns.sheltered import Shelter
@@ -66,6 +67,13 @@ def test_a_pipe_of_the_parent_ends_with_the_parent(shelter: Shelter) -> None:
     os.close(reading)
 
 
+def test_the_child_that_was_begun_is_the_one_that_is_asked(shelter: Shelter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So whoever forks first and starts threads then never forks with them."""
+    shelter.begin()
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a second fork"))
+    assert shelter.call(pid_of, 1) != os.getpid()
+
+
 def test_pieces_share_one_child(shelter: Shelter) -> None:
     """A new process for each would begin with cold caches."""
     first, second = (shelter.call(pid_of, number) for number in (1, 2))
@@ -105,3 +113,29 @@ def test_an_error_of_the_work_is_raised_here(shelter: Shelter) -> None:
     """As from a call."""
     with pytest.raises(LockTimeout, match="too late"):
         shelter.call(fail, 1)
+
+
+PIDS_TOLD = """
+import os
+from lockref.storage.lock import StorageLock
+
+class Own(StorageLock):
+    @staticmethod
+    def set_up():
+        with open("set-up", "a") as file:
+            file.write(f"{os.getpid()} ")
+"""
+
+
+@pytest.mark.parametrize("policy", [[], ["--explore", "pct:3"]], ids=["one schedule", "counted decisions"])
+def test_a_campaign_sets_a_lock_up_in_its_child_alone(
+    policy: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a lock starts in a process, such as a JVM, would hang in each child that is forked later."""
+    monkeypatch.chdir(tmp_path)
+    Path("lock.py").write_text(PIDS_TOLD)
+    line = ["campaign", "e08", "--provider", "lock.py:Own", "--seeds", "1..2", "--jobs", "1", "--shrink-for", "0s"]
+    assert run([*line, *policy]) == 0
+    told = set(Path("set-up").read_text().split())
+    assert told
+    assert str(os.getpid()) not in told
