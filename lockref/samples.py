@@ -6,7 +6,9 @@ last line without an end was being written, and is left out.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -54,7 +56,10 @@ _NAMES: Final = tuple(field.name for field in fields(Sample))
 
 def write_sample(file: IO[bytes], sample: Sample) -> None:
     """Append one sample to a file without a buffer. Raises OSError where the disk is full."""
-    file.write(json.dumps(asdict(sample), separators=(",", ":")).encode() + b"\n")
+    line = json.dumps(asdict(sample), separators=(",", ":")).encode() + b"\n"
+    if file.write(line) != len(line):
+        # A nearly full disk takes a part and tells no error; the next line would stand behind that part.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), getattr(file, "name", None))
 
 
 def read_samples(folder: Path) -> list[Sample]:

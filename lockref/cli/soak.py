@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from lockref.cli.options import ALLOWED, AS_JSON, PROVIDER, VIA, backend_names, duration_option, scenario_names
 
@@ -48,5 +49,9 @@ def command(ctx: click.Context, /, as_json: bool, resume: str | None, allowed: l
 
     console = Console(ctx.obj, as_json=as_json)
     if resume is not None:
+        given = [each for each in asked if ctx.get_parameter_source(each) is not ParameterSource.DEFAULT]
+        if given:
+            names = {each.name: max(each.opts, key=len) for each in ctx.command.params}
+            raise click.UsageError(f"--resume goes on with the settings of that soak; leave {names[given[0]]} out")
         return soaking.resume(console, resume, allowed=allowed)
     return soaking.soak(console, Asked(**asked), allowed=allowed)

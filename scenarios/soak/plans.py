@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from lockref.durations import plain_duration
 from lockref.errors import ConfigError
 from lockref.runtime import NS_PER_S
 from scenarios.definition.draw import draw_scenario
@@ -23,8 +24,11 @@ SETTLING_SHARE: Final = 2
 def plan_at_low_rate(scenario: Scenario, *, every_ns: int, lasting_ns: int, seed: int) -> FaultPlan:
     """The faults of a scenario once in every `every_ns`, for so long. Each time another seed draws them.
 
-    What no real run can carry out is left out. Raises ConfigError for a scenario that has no fault that is left.
+    What no real run can carry out is left out. Raises ConfigError for a scenario that has no fault that is left, and
+    for faults that would overlap with those before.
     """
+    if every_ns < LENGTH_MAX_NS:
+        raise ConfigError(f"--every: a fault may last {plain_duration(LENGTH_MAX_NS)}; give that time at least")
     faults: list[Fault] = []
     begin_ns, number = every_ns // SETTLING_SHARE, 0
     while begin_ns < lasting_ns - LENGTH_MAX_NS:

@@ -30,6 +30,7 @@ from scenarios.workloads import DELTA_LOG
 from scenarios.worlds.contention import strike_notices
 from scenarios.worlds.judged_result import Steps
 from scenarios.worlds.real import require_counts, run_real
+from sim.faults.plan import FaultPlan
 
 SOAK: Final = Path(__file__).with_name("soak.yaml")
 """The scenario of a soak for which the user names no other."""
@@ -91,15 +92,20 @@ def soak_scenario(name: str | None) -> Scenario:
     return scenario.model_copy(update={"workload": workload, "faults": [], "swarm": None, "heal_at": None})
 
 
+def soak_plan(settings: SoakSettings, *, lasting_ns: int) -> FaultPlan | None:
+    """The faults of a soak that lasts so long; None without `faults`. Raises ConfigError as `plan_at_low_rate`."""
+    if settings.faults is None:
+        return None
+    return plan_at_low_rate(settings.faults, every_ns=settings.every_ns, lasting_ns=lasting_ns, seed=settings.seed)
+
+
 def soak_on(settings: SoakSettings, *, lasting_ns: int, folder: Path, progress: Steps) -> Soaked:
     """Soak for so long. folder: of this stretch. progress: told what begins.
 
     Errors: what `resolve_backend` and `run_real` raise before the clients begin.
     """
     spec, scenario = settings.spec, settings.scenario
-    plan = None
-    if settings.faults is not None:
-        plan = plan_at_low_rate(settings.faults, every_ns=settings.every_ns, lasting_ns=lasting_ns, seed=settings.seed)
+    plan = soak_plan(settings, lasting_ns=lasting_ns)
     is_struck = plan is not None and bool(plan.faults)
     clients = settings.client_count
     processes = clients if is_struck else 1 if settings.processes is None else settings.processes
@@ -122,6 +128,7 @@ def soak_on(settings: SoakSettings, *, lasting_ns: int, folder: Path, progress: 
             ServerWatch(
                 running,
                 stands_on=spec.stands_on,
+                key=f"lockref-soak/{spec.default_lock_key}",
                 is_struck=plan is not None and any(needs_server(fault) for fault in plan.faults),
                 runtime=runtime,
             )

@@ -73,8 +73,8 @@ class Sampler:
         roles = {os.getpid(): HARNESS, **dict.fromkeys(self._server_pids(), SERVER), **dict.fromkeys(workers, LOCK)}
         self._known = {pid: self._known[pid] for pid in roles if pid in self._known}
         for pid, role in roles.items():
-            # It may end between two looks at it.
-            with suppress(psutil.Error, FileNotFoundError, ProcessLookupError):
+            # It may end between two looks at it, and a server of another user may not be looked at.
+            with suppress(psutil.Error, FileNotFoundError, ProcessLookupError, PermissionError):
                 process = self._known.setdefault(pid, psutil.Process(pid))
                 yield sample_of(process, role, at_ns=self._runtime.monotonic_ns(), network_bytes=traffic)
 

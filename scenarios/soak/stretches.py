@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from lockref.errors import ConfigError
 from scenarios.soak.keeping import kept_span_ns, salvage
 
 _NAME: Final = re.compile(r"stretch-([1-9][0-9]*)")
@@ -21,10 +22,13 @@ def stretch_folders(folder: Path) -> list[Path]:
 
 
 def next_stretch(folder: Path) -> Path:
-    """A new folder for the stretch that follows those that are there."""
+    """A new folder for the stretch that follows those that are there. Raises ConfigError if another one makes it."""
     number = max((int(path.name.partition("-")[2]) for path in stretch_folders(folder)), default=0) + 1
     made = folder / f"stretch-{number}"
-    made.mkdir()
+    try:
+        made.mkdir()
+    except FileExistsError as error:
+        raise ConfigError(f"{made} was made just now: another command goes on with this soak") from error
     return made
 
 

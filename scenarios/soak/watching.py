@@ -25,13 +25,17 @@ SILENCES: Final = 3
 class ServerWatch:
     """Looks after a server from a thread of its own while its context lasts.
 
-    running: the server. stands_on: the kind of its service. is_struck: faults of the plan stop it and start it again,
+    running: the server. stands_on: the kind of its service. key: a key like those of the locks, which is asked for:
+    an account may be allowed no others. is_struck: faults of the plan stop it and start it again,
     so that its process may be gone for a while.
     """
 
-    def __init__(self, running: RunningBackend, *, stands_on: str, is_struck: bool, runtime: ThreadRuntime) -> None:
+    def __init__(
+        self, running: RunningBackend, *, stands_on: str, key: str, is_struck: bool, runtime: ThreadRuntime
+    ) -> None:
         self._running = running
         self._kind = service_kind(stands_on)
+        self._key = key
         self._is_struck = is_struck
         self._runtime = runtime
         self._is_over: Event = runtime.event()
@@ -74,7 +78,7 @@ class ServerWatch:
             if self._runtime.monotonic_ns() - asked_ns < ASK_EVERY_NS:
                 continue
             try:
-                self._kind.require(parse_store_uri(self._running.uri), "lockref-soak", ASK_TIMEOUT_NS)
+                self._kind.require(parse_store_uri(self._running.uri), self._key, ASK_TIMEOUT_NS)
                 silences = 0
             except LockrefError as error:
                 silences += 1

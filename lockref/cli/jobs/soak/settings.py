@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from lockref.clouds.admission import Admission
 from lockref.errors import ConfigError
@@ -61,8 +61,13 @@ def asked_before(name: str) -> tuple[Path, Asked, dict[str, Any]]:
     folder = open_run(name).path
     about = run_json(folder)
     arguments = about.get("arguments")
-    names = {field.name for field in fields(Asked)}
-    if not isinstance(arguments, Mapping) or set(arguments) != names or "-soak" not in folder.name:
+    kinds = {name: get_args(kind) or (kind,) for name, kind in get_type_hints(Asked).items()}
+    if (
+        not isinstance(arguments, Mapping)
+        or set(arguments) != set(kinds)
+        or not all(type(arguments[name]) in allowed for name, allowed in kinds.items())
+        or "-soak" not in folder.name
+    ):
         raise ConfigError(f"--resume {name}: {folder / 'run.json'} is not that of a soak")
     status = status_of(folder)
     if status == "running":

@@ -9,13 +9,14 @@ from lockref.cli.jobs.shown.console import printable
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, steps_of
 from lockref.cli.jobs.soak.judging import judge_stretches
 from lockref.cli.jobs.soak.settings import Asked, asked_before
+from lockref.durations import plain_duration
 from lockref.errors import ConfigError, LockrefError
 from lockref.runtime import NS_PER_S
 from reports.account import write_results
 from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
 from reports.html.soak import write_soak_page
 from scenarios.runs import RunFolder, nothing_recorded, provenance
-from scenarios.soak.running import Soaked, soak_on
+from scenarios.soak.running import Soaked, soak_on, soak_plan
 from scenarios.soak.stretches import next_stretch, soaked_ns, stretch_folders
 
 if TYPE_CHECKING:
@@ -32,9 +33,15 @@ _STYLES: Final = {"flat": "good", "leaks": "bad", "rises": "", "inconclusive": "
 def soak(console: Console, asked: Asked, *, allowed: Sequence[int]) -> int:
     """Soak, judge, and write page and document. Returns the exit code. allowed: exit codes that count as success.
 
-    Errors: what `soak_on` raises, where nothing was measured before it; KeyboardInterrupt after Ctrl-C.
+    Errors: ConfigError for faults of which none would strike;
+    what `soak_on` raises, where nothing was measured before it; KeyboardInterrupt after Ctrl-C.
     """
-    asked.settings()
+    plan = soak_plan(asked.settings(), lasting_ns=asked.lasting_ns)
+    if plan is not None and not plan.faults:
+        raise ConfigError(
+            f"--for {plain_duration(asked.lasting_ns)} is too short for faults each {plain_duration(asked.every_ns)}: "
+            "none would strike; give a longer --for, or a shorter --every"
+        )
     with begin_run("soak", provenance(asked.told())) as folder:
         return _soak_in(console, folder, asked, lasting_ns=asked.lasting_ns, allowed=allowed)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pyarrow.compute as pc
 import pytest
@@ -140,6 +142,18 @@ def test_samples_are_read_as_they_were_written_and_a_half_line_is_left_out(tmp_p
         file.write(b'{"at_ns":12')
     assert read_samples(tmp_path) == written
     assert read_samples(tmp_path / "elsewhere") == []
+
+
+def test_a_line_of_which_the_disk_takes_a_part_ends_the_sampling(tmp_path):
+    """Nothing is written behind that part, so the lines before it can be read."""
+
+    class NearlyFull(io.FileIO):
+        def write(self, line):
+            return super().write(line[:20])
+
+    with NearlyFull(tmp_path / SAMPLES, "ab") as file, pytest.raises(OSError, match="No space left"):
+        write_sample(file, sample(1, 1))
+    assert read_samples(tmp_path) == []
 
 
 @pytest.mark.parametrize("line", [b"[]\n", b'{"at_ns":1}\n', b"\xff\n"])

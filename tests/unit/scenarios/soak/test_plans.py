@@ -50,6 +50,12 @@ def test_a_soak_is_too_short_for_its_first_fault():
     assert plan_at_low_rate(load_scenario("contention"), every_ns=MINUTE, lasting_ns=MINUTE // 4, seed=1).faults == ()
 
 
+def test_faults_come_at_most_as_often_as_the_longest_one_lasts():
+    """A soak of hours with a fault in each millisecond would draw plans for ever."""
+    with pytest.raises(ConfigError, match="--every"):
+        plan_at_low_rate(load_scenario("e11-create-reply-lost"), every_ns=1_000_000, lasting_ns=MINUTE, seed=1)
+
+
 def test_the_scenario_of_a_soak_keeps_its_workload_and_loses_its_faults():
     """Its cycles have no end, and what strikes is what --faults names."""
     scenario = soak_scenario("swarm-on-the-wire")

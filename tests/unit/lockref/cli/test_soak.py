@@ -1,0 +1,46 @@
+"""The options of `lockref soak` that would not do what they say are refused, before anything runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lockref.cli.main import run
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_soak_that_goes_on_takes_no_other_setting(capsys):
+    """`--for 8h` would else be ignored."""
+    assert run(["soak", "--resume", "latest", "--for", "8h"]) == 2
+    assert "leave --for out" in capsys.readouterr().err
+
+
+def test_a_soak_that_is_too_short_for_its_faults_is_refused(place, capsys):
+    """It would be flat, and no fault had struck."""
+    assert run(["soak", "--backend", "ministack", "--faults", "e11-create-reply-lost", "--for", "30s"]) == 2
+    assert "none would strike" in capsys.readouterr().err
+    assert not list(place.glob(".lockref/runs/*-soak"))
+
+
+def test_settings_of_a_wrong_type_are_told_with_their_file(place, capsys):
+    """`run.json` may have been edited."""
+    folder = place / ".lockref" / "runs" / "20260101T000000-soak"
+    folder.mkdir(parents=True)
+    arguments = {
+        "scenario": None, "backend": "memory:", "provider": "hardened", "lasting_ns": 10**9, "clients": None,
+        "processes": None, "faults": None, "every_ns": 60 * 10**9, "seed": 0, "via": "native", "unsafe_store": False,
+    }  # fmt: skip
+    about = {"status": "finished", "command": "lockref soak", "arguments": arguments}
+    (folder / "run.json").write_text(json.dumps(about))
+    assert run(["soak", "--resume", str(folder)]) == 2
+    assert "came to its end" in capsys.readouterr().err
+    arguments["lasting_ns"] = "1h"
+    (folder / "run.json").write_text(json.dumps(about))
+    assert run(["soak", "--resume", str(folder)]) == 2
+    assert "is not that of a soak" in capsys.readouterr().err
