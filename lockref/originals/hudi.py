@@ -64,7 +64,7 @@ class HudiOriginalLock(HudiLock):
 
     def _new_provider(self, owner_id: str) -> CycleProvider:
         settings = self._context.settings
-        return _InTimeOfRuntime(
+        return _RuntimeProvider(
             owner_id,
             settings=settings,
             client=ObjectStoreLockClient(self._store, settings.key, parse=parse_with_jackson),
@@ -83,7 +83,7 @@ def _properties(settings: LockSettings) -> dict[str, object]:
     }
 
 
-class _InTimeOfRuntime:
+class _RuntimeProvider:
     """Hudi's provider, entered by one task of a Runtime at a time.
 
     Its methods are `synchronized`, and a thread that waits for a Java monitor is lost to the simulator. So each call
@@ -167,7 +167,7 @@ class _InTimeOfRuntime:
         manager = LockProviderHeartbeatManager(
             owner_id, interval_ns, lambda: self._renew(renew), runtime=self._runtime, threads=self._threads
         )
-        return _ForThisTask(manager, self._threads)
+        return _TaskHeartbeat(manager, self._threads)
 
     def _renew(self, renew: Callable[[], bool]) -> bool:
         with self._monitor:
@@ -181,7 +181,7 @@ class _InTimeOfRuntime:
         return is_healthy
 
 
-class _ForThisTask:
+class _TaskHeartbeat:
     """A heartbeat manager that is told a Java thread, and watches the task that runs on it."""
 
     def __init__(self, manager: HeartbeatManager, threads: JavaThreads) -> None:

@@ -35,6 +35,9 @@ BUNDLE: Final = Jar(
     sha256="cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676",
 )
 
+_BESIDE: Final = ("slf4j-api-*", "jackson-core-2*", "jackson-databind-2*", "jackson-annotations-2*", "javassist-*")
+"""What Hudi's classes need, and what makes a subclass of one at run time: jars of pyspark."""
+
 LOCK: Final = "org.apache.hudi.client.transaction.lock"
 """The package of Hudi's lock."""
 
@@ -48,7 +51,7 @@ _THREAD = re.compile(r", Thread .*?, (?=Storage based lock state)")
 
 def start_hudi() -> None:
     """Start the JVM of this process with Hudi's bundle. Raises CapabilityMissing, as `start_jvm` does."""
-    start_jvm([BUNDLE])
+    start_jvm([BUNDLE], beside=_BESIDE)
     with _FINDING:
         _hudi()
 
@@ -98,12 +101,12 @@ class HudiOriginal:
         typed = hudi.properties()
         for key, value in properties.items():
             typed.setProperty(key, str(value))
-        mine = hudi.asked(weakref.proxy(self))
+        callbacks = hudi.asked(weakref.proxy(self))
         arguments = [
             jpype.JString(owner_id),
             typed,
-            hudi.own_heartbeat if heartbeat is None else _loader(mine.load_heartbeat),
-            _loader(lambda _owner, _path, _properties: mine),
+            hudi.own_heartbeat if heartbeat is None else _loader(callbacks.load_heartbeat),
+            _loader(lambda _owner, _path, _properties: callbacks),
             hudi.logger,
             None,
         ]
@@ -114,8 +117,8 @@ class HudiOriginal:
             cause = error.getCause()
             raise self._translated(cause if cause is not None else error) from error
         if now_ms is not None:
-            hudi.clock.set(self._provider, mine)
-            hudi.sleeper.set(self._provider, mine)
+            hudi.clock.set(self._provider, callbacks)
+            hudi.sleeper.set(self._provider, callbacks)
 
     def beat(self, owner_id: str, interval_ns: int, renew: Callable[[], bool]) -> None:
         """Make the heartbeat manager. Called by Hudi's constructor."""

@@ -15,14 +15,11 @@ from lockref.java import search_java
 from lockref.originals.jars import Jar, bundled, fetch
 from lockref.runtime import ThreadRuntime
 
-_BESIDE: Final = ("slf4j-api-*", "jackson-core-2*", "jackson-databind-2*", "jackson-annotations-2*", "javassist-*")
-"""What Hudi's classes need, and what makes a subclass of one at run time: jars of pyspark."""
-
 _STARTING: Final = ThreadRuntime().mutex()
 """Two threads that start the JVM at once bring the process down: whether it runs is asked under this."""
 
 
-class _Detaching:
+class _Attachment:
     """Lasts as long as the thread that made it, and lets go of what Java keeps of that thread."""
 
     def __init__(self) -> None:
@@ -45,13 +42,14 @@ def java() -> Any:
 
 def leave_with_thread() -> None:
     """Before a call of Java: what Java keeps of the calling thread goes when it ends. A seed has a dozen threads."""
-    if not hasattr(_of_thread, "detaching"):
-        _of_thread.detaching = _Detaching()
+    if not hasattr(_of_thread, "attachment"):
+        _of_thread.attachment = _Attachment()
 
 
-def start_jvm(jars: Sequence[Jar]) -> None:
-    """Start the JVM of this process with these jars, once, whichever thread comes first.
+def start_jvm(jars: Sequence[Jar], *, beside: Sequence[str]) -> None:
+    """Start the JVM of this process with these jars, once, whichever thread comes first. Later calls add no jar.
 
+    beside: names of jars that pyspark has, without `.jar`; `*` stands for a version.
     Raises CapabilityMissing: no JPype, no Java, no pyspark, no jar.
     """
     try:
@@ -60,17 +58,17 @@ def start_jvm(jars: Sequence[Jar]) -> None:
         raise CapabilityMissing(f"Java's classes need jpype1, which is missing: {install('originals')}") from error
     with _STARTING:
         if not jpype.isJVMStarted():
-            _start(jpype, jars)
+            _start(jpype, jars, beside)
 
 
-def _start(jpype: Any, jars: Sequence[Jar]) -> None:
+def _start(jpype: Any, jars: Sequence[Jar], beside: Sequence[str]) -> None:
     search = search_java()
     if search.home is None:
         raise CapabilityMissing(search.reason)
     libraries = sorted(search.home.path.rglob("libjvm.*"))
     if not libraries:
         raise CapabilityMissing(f"{search.home} has no libjvm: install a full runtime")
-    class_path = [*(fetch(jar, java=search.home) for jar in jars), *(bundled(f"{name}.jar") for name in _BESIDE)]
+    class_path = [*(fetch(jar, java=search.home) for jar in jars), *(bundled(f"{name}.jar") for name in beside)]
     jpype.startJVM(
         "-Dslf4j.internal.verbosity=ERROR",
         # Signals are the command's own: Java would end its machine at the first Ctrl-C, in the middle of a run.
