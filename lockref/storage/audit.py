@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -204,12 +204,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The findings of a validation. result: PASSED, WARNING, FAILED or ERROR, as in Hudi."""
+    """The findings of a validation. result: PASSED, WARNING, FAILED or ERROR, as in Hudi.
+
+    unreadable: the names of files that are no audit files, of a validation by `validate`.
+    """
 
     result: str
     transactions: int
     issues: int
     lines: tuple[str, ...]
+    unreadable: tuple[str, ...] = ()
 
     @property
     def details(self) -> str:
@@ -299,12 +303,13 @@ def validate(files: Mapping[str, bytes], *, drift_ms: int = 500, margin_ms: int 
     a hardened holder stops before its lease ends; 0 for Hudi's holders.
 
     An ERROR is an overlap that no clock difference within drift_ms explains, or
-    a holder that was still active after a successor began. A WARNING is a
+    a holder that was still active after a successor began. The result is then FAILED; it is ERROR where files are no
+    audit files and nothing else is wrong. A WARNING is a
     takeover by expiry (the victim wrote no END), which Hudi's validator
     cannot see, or a difference of clocks that must be larger than it looks.
     """
     windows, unreadable = _parse_all(files)
-    errors = [f"[ERROR] {name} => is no audit file" for name in unreadable]
+    errors: list[str] = []
     warnings: list[str] = []
     for earlier, later in pairwise(windows):
         pair = f"{earlier.name} => {later.name}"
@@ -327,4 +332,14 @@ def validate(files: Mapping[str, bytes], *, drift_ms: int = 500, margin_ms: int 
     ]
     if windows and windows[-1].ended_ms is None:
         warnings.append(f"[WARNING] {windows[-1].name} => {_NOT_GRACEFUL}")
-    return _report(windows, errors, warnings)
+    judged = _report(windows, errors, warnings)
+    if not unreadable:
+        return judged
+    no_audit_files = tuple(f"[ERROR] {name} => is no audit file" for name in unreadable)
+    return replace(
+        judged,
+        result=judged.result if errors else "ERROR",
+        issues=judged.issues + len(unreadable),
+        lines=(*no_audit_files, *judged.lines),
+        unreadable=tuple(unreadable),
+    )

@@ -65,12 +65,12 @@ class FolderPlace:
         except FileNotFoundError:
             return None
         except IsADirectoryError:
-            raise ConfigError(f"{self.path / name} is a folder; a file of a campaign belongs there") from None
+            raise ConfigError(f"{self.path / name} is a folder; a file belongs there") from None
 
     def names(self, folder: str) -> list[str]:
         try:
             return sorted(entry.name for entry in os.scandir(self.path / folder) if not entry.name.startswith("."))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def remove(self, name: str) -> None:

@@ -73,10 +73,25 @@ def test_a_take_over_before_the_holder_had_to_stop_breaks(table, capsys):
     assert run(["audit", str(table), "--margin", "8s"]) == 0
 
 
-def test_a_file_that_is_no_audit_file_breaks(table, capsys):
+def test_a_file_that_is_no_audit_file_is_bad_input(table, capsys):
+    """It breaks no lock; what the other files show of one counts more."""
     (table / ".hoodie/.locks/audit/9_x.jsonl").write_text("{}\n")
+    assert run(["audit", str(table)]) == 2
+    out = capsys.readouterr().out
+    assert out.startswith("ERROR")
+    assert "9_x.jsonl => is no audit file" in out
+    tenure(table / ".hoodie/.locks/audit", "c", ("START", 7 * SECOND))
     assert run(["audit", str(table)]) == 1
-    assert "9_x.jsonl => is no audit file" in capsys.readouterr().out
+
+
+def test_a_stray_file_in_the_table_does_not_hide_its_audit(table, capsys):
+    """A table that is named is searched where its audit stands first; a file may have the name of a folder."""
+    (table / "notes.jsonl").write_text("{}\n")
+    (table / "audit").write_text("no folder")
+    assert run(["audit", str(table), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["folder"] == str(table / ".hoodie/.locks/audit")
+    assert run(["audit", str(table / "notes.jsonl")]) == 2
+    assert "this is no folder" in capsys.readouterr().err
 
 
 def test_without_a_file_nothing_is_judged(tmp_path, capsys):

@@ -223,7 +223,7 @@ def test_clean_history_passes():
     good = {"a": lines("a", ("START", 0, 100), ("END", 50, 150)), "b": lines("b", ("START", 50, 150))}
     assert validate({"a": good["a"]}).result == "PASSED"
     assert validate(good).lines == (f"[WARNING] b => {audit_module._NOT_GRACEFUL}",)
-    assert validate({"x": b"\xff"}).result == "FAILED"
+    assert validate({"x": b"\xff"}).result == "ERROR"
 
 
 @pytest.mark.parametrize("body", [b"", b"[]\n", b'{"state":"START"}', b"\xff"])
