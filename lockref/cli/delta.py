@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from lockref.cli.options import AS_JSON, NEW_FOLDER, WRITER_NUMBERS, Group, NumberList, Word, duration_option
+from lockref.cli.options import AS_JSON, NEW_FOLDER, WRITER_NUMBERS, Group, Number, NumberList, Word, duration_option
 
 PROTOCOLS = Word(["lock", "shared-key", "rename-only", "optimistic"])
 
@@ -64,7 +64,7 @@ def command() -> None:
 )
 @duration_option("--lease", "lease_ns", default="20s", about="Lease by which a worker owns a queue.")
 @click.option(
-    "--crash-share", type=click.FloatRange(0, 0.99), default=0.0, show_default=True,
+    "--crash-share", type=Number(0, 0.99), default=0.0, show_default=True,
     help="Share of commits in which a worker crashes.",
 )  # fmt: skip
 @duration_option("--query-every", "query_every_ns", default="10s", about="Time between two queries of a reader.")

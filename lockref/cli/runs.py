@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lockref.cli.options import AS_JSON, NEW_FILE, Group
+from lockref.cli.options import AS_JSON, NEW_FILE, Group, Number
 
 RUN = click.argument("run", default="latest", metavar="[RUN]")
 
@@ -104,7 +104,7 @@ def export_command(ctx: click.Context, run: str, out: Path | None) -> int:
 @click.option("--keep", type=click.IntRange(1), default=100, show_default=True, help="Keep so many, the newest.")
 @click.option(
     "--gigabytes",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=1.0,
     show_default=True,
     help="Keep within that size.",

@@ -58,7 +58,7 @@ def plan_writers(
     is_closed_loop = order in CLOSED_LOOPS
     if is_closed_loop and every_ns:
         raise ConfigError(f"--order {order} has no queue in which versions arrive; leave --every out")
-    if visibility_ns <= (get_ns or 0):
+    if workers is not None and visibility_ns <= (get_ns or 0):
         raise ConfigError("--visibility must be longer than --get: a repeat would come again while it is looked up")
     queue = named_order("fair" if is_closed_loop else order, tables=tables, versions=versions)
     fleet = Fleet(

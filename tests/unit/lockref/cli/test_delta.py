@@ -57,6 +57,15 @@ def test_a_queue_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert read_order(plain) == ["logs.nginx", "s3://b/logs/alb"]
 
 
+def test_options_of_queues_are_judged_where_queues_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """The default of one says nothing about a plan of locks; a share that is no number is bad input."""
+    assert planned(capsys, "--get", "30s", "--writers", "1", "--versions", "1", "--deadline", "1h")["rows"]
+    assert run(["delta", "plan", "--get", "30s", "--workers", "1"]) == 2
+    assert "--visibility must be longer than --get" in capsys.readouterr().err
+    assert run(["delta", "plan", "--workers", "1", "--crash-share", "nan"]) == 2
+    assert "'nan' is not a number" in capsys.readouterr().err
+
+
 def test_coalescing_keeps_the_order_and_the_rest() -> None:
     """N versions of a table become one at the place of their first; the last takes what is left."""
     assert "".join(coalesced("nanananc", 2)) == "nanac"

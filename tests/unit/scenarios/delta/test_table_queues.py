@@ -83,6 +83,8 @@ def test_readers_read_what_is_new_or_from_the_checkpoint() -> None:
     assert cold_gets(landings, first_version=0, until_ns=4 * S) == (gets(0) + gets(1) + gets(2) + gets(3)) / 4
     many = {"n": [S * number for number in range(1, 21)]}
     assert refresh_gets(many, first_version=0, until_ns=20 * S, every_ns=20 * S) == gets(20) == 2
+    # A query each nanosecond sees each version alone; only those that see one take time.
+    assert refresh_gets(landings, first_version=0, until_ns=4 * S, every_ns=1) == 3 / (4 * S)
     assert (cold_gets({}, first_version=0, until_ns=S), cold_gets(landings, first_version=0, until_ns=0)) == (0, 0)
 
 
