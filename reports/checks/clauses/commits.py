@@ -46,8 +46,8 @@ class _Ledger:
         """DL1: an acknowledged commit stands in no version, in several, or in another one than its writer was told."""
         place = np.full(self.count, -1, dtype=np.int64)
         place[self.landings.identity[self.standing]] = self.landings.version[self.standing]
-        # A queue may confirm a commit without a word about its version.
-        is_elsewhere = self.returns.is_acknowledged & (self.returns.version >= 0)
+        # A queue alone may confirm a commit without a word about its version.
+        is_elsewhere = self.returns.is_acknowledged & ~(self.returns.is_queued & (self.returns.version < 0))
         is_elsewhere &= place[self.returns.identity] != self.returns.version
         bad = np.flatnonzero(self.commits.is_lost | self.commits.is_twice | is_elsewhere)
 
@@ -64,7 +64,8 @@ class _Ledger:
                 kind, text = "duplicate", f"{told} is in versions {versions}"
             else:
                 found = int(self.landings.version[where[0]])
-                kind, text = "elsewhere", f"{told} is in version {found}"
+                untold = "" if version >= 0 else ", and its writer was told none"
+                kind, text = "elsewhere", f"{told} is in version {found}{untold}"
             return {**self._told(answer), "kind": kind, "text": text, "entries": self._entries(identity)}
 
         at_ns = np.maximum(self.returns.at_ns[bad], self._last_change(self.returns.identity[bad]))

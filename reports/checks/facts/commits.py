@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lockref.history import QUEUED
 from lockref.words import Kind, Op, Outcome
 from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, is_first
 from reports.checks.facts.segments import renumber
@@ -43,6 +44,7 @@ class Returns:
     """One entry per commit whose writer got an answer, which is a RETURN row.
 
     log, identity: as in `Landings`. version: the version that the writer was told, -1 where it was told none.
+    is_queued: the commit was called by putting it into a queue.
     """
 
     row: Ints
@@ -52,6 +54,7 @@ class Returns:
     identity: Ints
     at_ns: Ints
     outcome: npt.NDArray[np.uint8]
+    is_queued: Flags
 
     @property
     def is_acknowledged(self) -> Flags:
@@ -161,8 +164,28 @@ def find_commits(events: Events) -> Commits:
             identity=identity[count:],
             at_ns=at[told],
             outcome=events.numbers("outcome")[told],
+            is_queued=_are_queued(events, told),
         ),
     )
+
+
+def queued_calls(events: Events) -> Ints:
+    """The CALL rows that put a commit into a queue."""
+    calls = events.rows(Kind.CALL)
+    calls = calls[events.numbers("op")[calls] == Op.COMMIT]
+    codes = events.codes("detail")[calls]
+    queued = [code for code in np.unique(codes).tolist() if events.text("detail", code) == QUEUED]
+    found: Ints = calls[np.isin(codes, queued)]
+    return found
+
+
+def _are_queued(events: Events, told: Ints) -> Flags:
+    """Per RETURN row, whether its commit was put into a queue."""
+    calls = queued_calls(events)
+    rows = np.concatenate((calls, told))
+    identity = renumber(events.run[rows], events.codes("content")[rows].astype(np.int64))[0]
+    found: Flags = np.isin(identity[len(calls) :], identity[: len(calls)])
+    return found
 
 
 def _over_each_other(events: Events, rows: Ints, place: Ints, identity: Ints) -> tuple[Ints, Flags]:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockref.history import QUEUED
 from lockref.words import Kind, Op, Outcome
 from reports.checks.facts.columns import Events, Ints
-from reports.checks.facts.commits import Commits
+from reports.checks.facts.commits import Commits, queued_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +63,9 @@ def _lasted(events: Events, told: Ints) -> tuple[int, Ints]:
     calls = calls[(op == Op.ACQUIRE) | (op == Op.COMMIT)]
     at, node, run = events.integers("at_ns"), events.codes("node"), events.run
     began: dict[tuple[int, int], int] = {}
-    content, said = events.codes("content"), events.codes("detail")
+    content = events.codes("content")
     # A queued commit may be answered by another client than the one that has enqueued it.
-    queued = {
-        (int(run[row]), int(content[row])): int(at[row])
-        for row in calls
-        if events.numbers("op")[row] == Op.COMMIT and events.text("detail", int(said[row])) == QUEUED
-    }
+    queued = {(int(run[row]), int(content[row])): int(at[row]) for row in queued_calls(events).tolist()}
     lasted = {}
     is_return = np.zeros(events.count, dtype=np.bool_)
     is_return[told] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lockref.history import QUEUED
 from lockref.words import Kind, Op, Outcome
 from tests.histories import History, verdict
 
@@ -22,14 +23,14 @@ class Ledger(History):
 
     def commits(
         self, identity: str, at: int, *, told: Outcome = Outcome.APPLIED, version: int | None = None, node: str = "n1",
-        table: str = TABLE,
+        table: str = TABLE, said: str = "",
     ) -> None:  # fmt: skip
         """The call just before `at`, and what the writer is told at `at`."""
         request = self.number()
         common = {"lock": table, "op": Op.COMMIT, "request": request, "content": identity}
-        self.event(Kind.CALL, at - 1, node, **common)
-        said = "" if version is None else str(version)
-        self.event(Kind.RETURN, at, node, **common, outcome=told, version=said)
+        self.event(Kind.CALL, at - 1, node, **common, detail=said)
+        place = "" if version is None else str(version)
+        self.event(Kind.RETURN, at, node, **common, outcome=told, version=place)
 
     def done(self, identity: str, version: int, at: int, **who: str) -> None:
         """A commit that went well."""
@@ -108,6 +109,17 @@ def test_a_commit_in_another_version_than_its_writer_was_told():
     history.commits("a", 10, version=3)
     assert history.broken() == {"DL1": 1}
     assert history.verdict("DL1")["witness"]["kind"] == "elsewhere"
+
+
+@pytest.mark.parametrize(("said", "broken"), [(QUEUED, {}), ("", {"DL1": 1})], ids=["queue", "writer"])
+def test_only_a_queue_may_confirm_a_commit_without_its_version(said: str, broken: dict[str, int]) -> None:
+    history = Ledger()
+    history.lands("a", 0, 5)
+    history.commits("a", 10, said=said)
+    assert history.broken() == broken
+    if broken:
+        text = "a commit that was acknowledged is in version 0, and its writer was told none"
+        assert history.told_of("DL1") == text
 
 
 @pytest.mark.parametrize("told", [Outcome.AMBIGUOUS, None], ids=["unknown", "never told"])
@@ -241,6 +253,6 @@ def test_a_commit_that_two_entries_hold_is_twice_there_and_one_without_a_version
         for identity in identities:
             history.lands(identity, version, 10 + version)
     for at, identity in enumerate("abd"):
-        history.commits(identity, 20 + 2 * at)
+        history.commits(identity, 20 + 2 * at, said=QUEUED)
     assert history.broken() == {"DL1": 2}
     assert history.told_of("DL1") == "a commit that was acknowledged is in versions 0, 1"
