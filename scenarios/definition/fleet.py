@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from lockref.errors import ConfigError
@@ -35,16 +36,22 @@ class Fleet:
         for lock in self.locks:
             lock.require_virtual_time()
 
-    def on(self, scenario: Scenario) -> Scenario:
+    def on(self, scenario: Scenario, clients: int | None = None) -> Scenario:
         """The scenario as this fleet runs it: by at least as many clients, who repeat the fleet in order.
 
-        A client to which the scenario gives a lock of its own keeps it.
+        A client to which the scenario gives a lock of its own keeps it. clients: that are asked for in their place.
+        Raises ConfigError for fewer than the fleet has, and for more than a mixed fleet may have.
         """
         if not self.members:
             return scenario
-        clients = max(scenario.clients, len(self.members))
         count = len(self.members)
-        given = {f"n{number + 1}": self.members[number % count] for number in range(min(clients, PROVIDERS_MAX))}
+        clients = max(scenario.clients, count) if clients is None else clients
+        if not count <= clients <= PROVIDERS_MAX:
+            raise ConfigError(
+                f"provider {self.spec.name!r} on {scenario.name}: {clients} clients; expected at least the fleet's "
+                f"{count}, and at most {PROVIDERS_MAX}"
+            )
+        given = {f"n{number + 1}": self.members[number % count] for number in range(clients)}
         return scenario.model_copy(update={"clients": clients, "providers": {**given, **scenario.providers}})
 
 
@@ -53,6 +60,9 @@ def load_fleet(text: str) -> Fleet:
 
     Errors: as `load_provider`; ConfigError for locks that cannot share one object.
     """
+    if Path(text.rpartition(":")[0]).is_file():
+        spec = load_provider(text)  # The path of a file may have commas in it.
+        return Fleet(spec, (spec,))
     found = [match for part in text.split(",") if (match := _MEMBER.fullmatch(part.strip()))]
     if len(found) == 1 and found[0]["count"] is None:
         spec = load_provider(text)

@@ -50,7 +50,7 @@ def contend(
         raise ConfigError("--fingerprint is about one store; name one --backend")
     admission = Admission.by(fingerprint, allows_unsafe=unsafe_store)
     fleet = load_fleet(provider)
-    loaded, spec = fleet.on(load_scenario(scenario).demanding(demands)), fleet.spec
+    loaded, spec = fleet.on(load_scenario(scenario).demanding(demands), contenders), fleet.spec
     lasting = None if for_ns is None else f"{for_ns / NS_PER_S:g}s"
     about = provenance(
         {

@@ -62,6 +62,20 @@ def test_the_clients_run_the_fleet_in_order_and_repeat_it():
     assert Mixture(beside, fleet.spec).of("n1").name == "hudi", "the scenario's own word counts"
 
 
+@pytest.mark.parametrize("clients", [2, 65])
+def test_no_member_is_left_out_and_no_client_without_its_lock(clients):
+    scenario = parse_scenario("version: 1\nname: x\nclients: 5\n")
+    with pytest.raises(ConfigError, match=f"on x: {clients} clients; expected at least the fleet's 3, and at most 64"):
+        load_fleet("hardened,hudi:2").on(scenario, clients)
+    assert load_fleet("hardened,hudi:2").on(scenario, 64).providers["n64"] == "hardened"
+
+
+def test_the_path_of_a_file_may_have_commas(tmp_path):
+    file = tmp_path / "a,b.py"
+    file.write_text("from lockref.storage.lock import StorageLock\n")
+    assert load_fleet(f"{file}:StorageLock").members == ()
+
+
 def test_a_run_tells_the_lock_of_each_client():
     """A paused client of the original build breaks the exclusion of a fleet that would hold without it."""
     fleet = load_fleet("hudi,hardened:2")
