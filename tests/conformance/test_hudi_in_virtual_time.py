@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lockref.errors import CapabilityMissing
 from tests.evidence.peers.catalogue import BASELINE, ORIGINAL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +25,7 @@ def compared(*words: str, timeout_s: int = 240) -> list[dict[str, Any]]:
         [sys.executable, "-m", "tests.evidence.peers.catalogue", "--locks", f"{ORIGINAL},{BASELINE}", *words],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=timeout_s,
     )  # fmt: skip
-    if "CapabilityMissing" in done.stderr:
+    if done.returncode == CapabilityMissing.exit_code:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode in (0, 1), done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lockref.errors import CapabilityMissing
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from reports.checks import judge
@@ -63,7 +64,10 @@ def compare(scenarios: Mapping[str, Scenario], seeds: Sequence[int], locks: Sequ
 
 
 def main() -> int:
-    """Print a line for each scenario as it is done; with --to, write all rows. 1 if any history differs."""
+    """Print a line for each scenario as it is done; with --to, write all rows.
+
+    Returns 1 if any history differs, and the code of CapabilityMissing where a lock cannot be set up here.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", default="1..20")
     parser.add_argument("--scenario", action="append", default=[])
@@ -72,8 +76,15 @@ def main() -> int:
     asked = parser.parse_args()
     first, _, last = asked.seeds.partition("..")
     chosen = {each.name: each for each in map(load_scenario, asked.scenario)} or judged_catalogue()
+    locks = asked.locks.split(",")
+    try:
+        for lock in locks:
+            load_provider(lock).require_virtual_time()
+    except CapabilityMissing as error:
+        sys.stderr.write(f"{error}\n")
+        return CapabilityMissing.exit_code
     rows = []
-    for row in compare(chosen, range(int(first), int(last or first) + 1), asked.locks.split(",")):
+    for row in compare(chosen, range(int(first), int(last or first) + 1), locks):
         rows.append(row)
         sys.stdout.write(json.dumps(row) + "\n")
         sys.stdout.flush()
