@@ -310,22 +310,13 @@ NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 AS_JSON_LINES = click.option("--json", "as_json", is_flag=True, help="JSON objects on standard output, one a line.")
-
-
-def _provider(about: str) -> Callable[[Command], Command]:
-    return click.option(
-        "--provider", "-p", default="hardened", show_default=True, help=about, shell_complete=provider_names
-    )
-
-
-PROVIDER = _provider("A name, module:Class or file.py:Class.")
-FLEET = _provider("A name, module:Class or file.py:Class; a mixed fleet with commas, such as hardened,hudi:3.")
+_LOCK = "A name, module:Class or file.py:Class"
+PROVIDER, FLEET = (
+    click.option("--provider", "-p", default="hardened", show_default=True, help=about, shell_complete=provider_names)
+    for about in (f"{_LOCK}.", f"{_LOCK}; a mixed fleet with commas, such as hardened,hudi:3.")
+)
 VIA = click.option(
-    "--via",
-    type=Word(["native", "docker"]),
-    default="native",
-    show_default=True,
-    help="How a server is started.",
+    "--via", type=Word(["native", "docker"]), default="native", show_default=True, help="How a server is started."
 )
 ROUNDS = click.option(
     "--rounds", type=click.IntRange(1, 10_000), default=300, show_default=True, help="Rounds of each race, at most."
