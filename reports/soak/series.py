@@ -27,7 +27,7 @@ ENDING: Final = 5
 
 
 def warm_up_of(lived_ns: int) -> int:
-    """How long a process warms up that lives so long. A process that a fault ends soon has a short one."""
+    """The warm-up of a process that lives so long. A process that a fault ends soon has a short one."""
     return min(round(WARM_UP_SHARE * lived_ns), WARM_UP_MAX_NS)
 
 
