@@ -61,7 +61,7 @@ class SoakSettings:
 
     @property
     def client_count(self) -> int:
-        """How many clients share the lock."""
+        """The number of clients that share the lock."""
         return self.scenario.clients if self.clients is None else self.clients
 
 
