@@ -235,6 +235,7 @@ SCRATCH = {
     # In the folder that a build or an installation goes to, under its lock.
     "tests/evidence/delta/crates.py",
     "tests/evidence/peers/java_program.py",
+    "tests/evidence/tables/environment.py",
     "tests/evidence/wire/programs.py",
     # A stranger's program, which knows nothing of lockref.
     "tests/evidence/wire/files/bucket_locker_worker.py",
