@@ -187,7 +187,7 @@ def demanded_by(scenario: Scenario, spec: ProviderSpec, seeds: int, *, without: 
     return {
         name: count
         for name, count in owed.demanded(clients=owed.clients, duration_ns=owed.duration.least).items()
-        if name not in {*without, *owed.unasked_of(spec)}
+        if name not in {*without, *owed.unreachable_by(spec)}
     }
 
 

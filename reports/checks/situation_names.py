@@ -35,7 +35,7 @@ SITUATIONS: Final[dict[str, str]] = {
     "release": "a grant was released",
     "reentry": "a client gave back one of several entries of the grant that it held",
     "fork": "a process forked while it held, and its child used what it had inherited",
-    "takeover_after_expiry": "an unreleased grant was replaced, or removed by another, after its validity had ended",
+    "takeover_after_expiry": "an unreleased grant was replaced, or removed by another, after its validity or session",
     "resumption": "a client's next process took back the grant of its crashed one before the validity had ended",
     "renewal_race": "a renewal was refused, or another write landed while it was under way",
     "lost_reply_acquire": "a granting write took effect and its author was not told",

@@ -133,10 +133,11 @@ def _renewals(case: Case) -> Ints:
     """Runs of the renewals, but for those that a task sends within its own acquire.
 
     A lock that takes its own record for the lock once more, because it never heard of its own write, renews nothing:
-    it acquires. Whoever asks whether a lock renews would else take the one for the other.
+    it acquires. Whoever asks whether a lock renews would else take the one for the other. A participant that writes
+    its state anew renews nothing either: its session holds the lock.
     """
     events, changes, operations = case.events, case.truth.changes, case.operations
-    renewals = np.flatnonzero(changes.is_renewal)
+    renewals = np.flatnonzero(changes.is_renewal & changes.is_record)
     acquires = np.flatnonzero(operations.op == Op.ACQUIRE)
     sent = changes.sent_row[renewals]
     known = np.maximum(sent, 0)
@@ -163,7 +164,11 @@ def _renewals(case: Case) -> Ints:
 
 
 def _takeovers_after_expiry(case: Case) -> Ints:
-    """Runs of grants that another client replaced once their validity was over."""
+    """Runs of grants that another client replaced once their validity was over.
+
+    A grant that its owner's session holds has no such time on record: there the service, or the controller, gives the
+    lock to another client once the session is over.
+    """
     events, changes, grants = case.events, case.truth.changes, case.truth.grants
     # A take-over in two writes deletes the other's record first, or gives it back in the other's place.
     freed = np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
@@ -173,7 +178,7 @@ def _takeovers_after_expiry(case: Case) -> Ints:
     lapsed = (grants.valid_until_true_ns[replaced] != ABSENT) & (
         changes.at_hi_ns[grants.end[replaced]] >= grants.valid_until_true_ns[replaced]
     )
-    found: Ints = grants.run[replaced[lapsed]]
+    found: Ints = grants.run[replaced[lapsed | ~grants.lapses[replaced]]]
     return found
 
 

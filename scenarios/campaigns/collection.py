@@ -33,7 +33,7 @@ from scenarios.campaigns.chunks import (
 from scenarios.campaigns.identity import REMEDY, Identity, read_identity, write_identity
 from scenarios.campaigns.orders import ChunkOrder, Order
 from scenarios.campaigns.places import Place
-from scenarios.definition.schema import Scenario
+from scenarios.definition.schema import RENEWALS, Scenario
 from scenarios.executor import Executor
 from scenarios.worlds.judged_result import History, JudgedResult, joined_histories
 
@@ -50,7 +50,8 @@ class Collected(JudgedResult):
     processor_ns: processor time that the chunks of this command took, over all executors. kept, failures_kept:
     histories that are kept, and those of them in which a demanded clause broke. sure_faults, effects, compared: as of
     `scenarios.campaign.CampaignResult`. kept_in: where the kept histories are read from, of a campaign that is kept as
-    a whole; None where they stay in their place. tells_all: every distinct failure is told apart.
+    a whole; None where they stay in their place. tells_all: every distinct failure is told apart. not_asked:
+    demanded situations that no lock held by a session brings about.
     """
 
     seeds: int
@@ -66,6 +67,7 @@ class Collected(JudgedResult):
     effects: Counter[str] = field(default_factory=Counter)
     kept_in: Place | None = None
     tells_all: bool = False
+    not_asked: tuple[str, ...] = ()
     _asked: tuple[str, ...] | None = None
     _trace: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
 
@@ -96,6 +98,7 @@ class Collected(JudgedResult):
         least = demanded_by(scenario, spec, self.seeds, without=without)
         self.summary.demanded[(scenario.name, spec.name)] = least
         self._asked = tuple(demand_text(name, count) for name, count in least.items())
+        self.not_asked = ()
 
     @property
     def notices(self) -> list[str]:
@@ -104,6 +107,10 @@ class Collected(JudgedResult):
             *self.notes,
             *seed_notices(self, seeds=self.seeds, compared=self.compared, resumed=self.resumed),
         ]
+        if self.not_asked:
+            found.append(
+                f"not asked of this lock: {', '.join(self.not_asked)}: a session holds it, and it declares no renewals"
+            )
         if self.further:
             told = ", ".join(f"{clause} in {counted(runs, 'run')}" for clause, runs in sorted(self.further.items()))
             found.append(
@@ -240,6 +247,7 @@ class _Running:
             summary=Summary(not_demanded=order.not_demanded),
             kept_in=order.place if order.keeps_speakers else None,
             tells_all=order.keeps_speakers,
+            not_asked=tuple(sorted(RENEWALS & scenario.unreachable_by(spec))),
         )
         demands = scenario.demanded_of(spec, clients=scenario.clients, duration_ns=scenario.duration.least)
         self.total.summary.demand((scenario.name, spec.name), demands)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from lockref.claims import RENEWS
 from lockref.clouds.s3.cloud import S3
 from lockref.clouds.uri import server_statuses, store_dialects
 from lockref.dynamodb.table import TABLE
@@ -51,6 +52,9 @@ REACHABLE = (*SITUATIONS, *(f"fault:{kind}" for kind in FAULT_KINDS))
 
 PROMISES = {"reentry": "is_reentrant", "fork": "is_fork_safe", "resumption": "can_resume"}
 """Situations that are asked only of a lock which declares that it is made for them, and what it declares."""
+
+RENEWALS = frozenset({"renewal", "renewal_race", "lost_reply_renew"})
+"""Situations of a lock that renews its lease. A lock that its owner's session holds does not, unless it declares it."""
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,79}$"
 CLAUSE_PATTERN = f"^({'|'.join(CLAUSES)})$"
@@ -513,7 +517,7 @@ class Scenario(Model):
 
     def demanded_of(self, spec: ProviderSpec, *, clients: int, duration_ns: int) -> list[str]:
         """The demands on a run of this lock, with so many clients and of such a length, as the runs table says them."""
-        least, unasked = self.demanded(clients=clients, duration_ns=duration_ns), self.unasked_of(spec)
+        least, unasked = self.demanded(clients=clients, duration_ns=duration_ns), self.unreachable_by(spec)
         return [demand_text(situation, count) for situation, count in least.items() if situation not in unasked]
 
     def demanded(self, *, clients: int, duration_ns: int) -> dict[str, int]:
@@ -544,10 +548,21 @@ class Scenario(Model):
         said = self.expect.get(provider, {})
         return {"": said} if isinstance(said, str) else dict(said)
 
+    def unreachable_by(self, spec: ProviderSpec) -> frozenset[str]:
+        """The situations in `must_happen` that this lock cannot bring about, whatever befalls it."""
+        is_held_by_session = service_kind(spec.stands_on).has_sessions and RENEWS not in spec.claims
+        renewals = RENEWALS & self._situations() if is_held_by_session else frozenset()
+        return renewals | frozenset(self.unasked_of(spec))
+
+    def _situations(self) -> frozenset[str]:
+        """The situations in `must_happen`, by name."""
+        return frozenset(
+            name for demand in self.must_happen for name in ([demand] if isinstance(demand, str) else demand)
+        )
+
     def unasked_of(self, spec: ProviderSpec) -> list[str]:
         """The situations in `must_happen` that only locks which promise them are asked for, and this one does not."""
-        named = {name for demand in self.must_happen for name in ([demand] if isinstance(demand, str) else demand)}
-        return sorted(name for name in named if name in PROMISES and not getattr(spec, PROMISES[name]))
+        return sorted(name for name in self._situations() if name in PROMISES and not getattr(spec, PROMISES[name]))
 
     def seeds(self, asked: Sequence[int] | None, otherwise: Sequence[int]) -> Sequence[int]:
         """The seeds to run: those asked for, else the one that the scenario pins, else `otherwise`."""

@@ -143,6 +143,8 @@ JUDGE_MUTANTS = [
     ("clauses.ownership", "struck[struck] = ~clear_the_way(truth, here[struck])", "pass"),
     ("situations", " & (changes.node[grants.end] != grants.node)", ""),
     ("situations", 'freed &= changes.node[grants.end] != events.code_of("node", OPERATOR)', "pass"),
+    ("situations", "lapsed | ~grants.lapses[replaced]", "lapsed"),
+    ("situations", "changes.is_renewal & changes.is_record", "changes.is_renewal"),
     ("situations", "(END_RELEASED, END_DELETED)", "(END_RELEASED,)"),
     ("situations", "(END_RELEASED, END_DELETED)", "(END_DELETED,)"),
     ("facts.sources.proven_faults", "self._latest_sent_ns[place] > until_ns", "True"),

@@ -210,6 +210,19 @@ def test_a_dead_participants_lock_goes_on_within_the_session_timeout(at, broken)
     assert broken_clauses(h.judged()) == broken
 
 
+def test_who_follows_a_dead_participant_has_taken_over():
+    """Situations: no time is on record, and the controller gives a lock to another only after its owner's session."""
+    h = Service("assignment")
+    h.acquires("n1", 0, 3)
+    h.says(2, "n1", by="n1")
+    h.fault("n1", 10, "crash", "begin")
+    h.says(50, "n2", by="n2")
+    h.acquires("n2", 5, 51)
+    taken = {row["situation"]: row["count"] for row in h.judged().reach.to_pylist()}
+    handed = {row["situation"]: row["count"] for row in assigned().judged().reach.to_pylist()}
+    assert (taken["takeover_after_expiry"], handed["takeover_after_expiry"]) == (1, 0)
+
+
 def test_a_state_written_again_is_no_new_grant():
     """A participant that writes the same state anew keeps its grant."""
     h = Service("assignment")
@@ -218,6 +231,7 @@ def test_a_state_written_again_is_no_new_grant():
         h.says(at, "n1", by="n1", token=3)
     judgement = h.judged()
     assert (grants(judgement), judgement.grants["renewals"].to_pylist()) == ([("n1", 2, None, "open")], [2])
+    assert {row["count"] for row in judgement.reach.to_pylist() if row["situation"] == "renewal"} == {0}
 
 
 def test_what_a_body_only_carries_along_is_no_new_grant():

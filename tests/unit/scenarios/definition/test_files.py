@@ -321,6 +321,16 @@ def test_a_floor_grows_with_crowd_and_time(clients: int, seconds: int, asked: in
     assert demanded == ["denied", f"grant >= {asked}"]
 
 
+@pytest.mark.parametrize(
+    ("lock", "asked"),
+    [("hardened", ["grant", "renewal", "takeover_after_expiry"]), ("helix", ["grant", "takeover_after_expiry"])],
+)
+def test_a_lock_that_a_session_holds_is_not_asked_to_renew(lock: str, asked: list[str]) -> None:
+    """A session's heartbeat is the client's and no write of the lock; a grant after its end can come about."""
+    scenario = parse_scenario(f"{HEAD}must_happen: [grant, renewal, takeover_after_expiry]\n")
+    assert scenario.demanded_of(load_provider(lock), clients=2, duration_ns=10**10) == asked
+
+
 @pytest.mark.parametrize("clients", [8, 64, 256, 512])
 @pytest.mark.parametrize("seconds", [1, 5, 10, 20])
 def test_contention_asks_every_crowd_for_evidence(clients: int, seconds: int) -> None:
