@@ -21,6 +21,20 @@ faults:
 """
 
 
+CUT_OFF_ONCE_ITS_TIME_IS_OVER = """
+version: 1
+name: cut-off-once-its-time-is-over
+ids: [L5]
+about: An instance gets its session when its wait is over. The answer to its second request is lost.
+clients: 2
+duration: 60s
+workload: {cycles: 1, think: 0s, wait: 15s, writes: 1}
+faults:
+  - {kind: delay, client: n2, times: 4, by: 5650ms}
+  - {kind: partition, groups: [[store], [n2]], one_way: true, for: 7s, when: {client: n2, op: read, nth: 2, cut: c2}}
+"""
+
+
 def test_a_call_that_cannot_join_waits_for_one_request_at_most() -> None:
     """Its session has to end as well, but the call does not wait for the answer to that."""
     scenario = parse_scenario(CUT_OFF_WHILE_IT_JOINS)
@@ -28,5 +42,18 @@ def test_a_call_that_cannot_join_waits_for_one_request_at_most() -> None:
     events, runs = to_table([outcome.recorder]), runs_table([{**outcome.run_row, "run": 0}])
     ends = [row for row in events.to_pylist() if row["kind"] == "return" and row["node"] == "n1"]
     assert [row["outcome"] for row in ends if row["op"] == "acquire"] == ["rejected"]
+    verdicts = {row["clause"]: row["verdict"] for row in judge(events, runs).verdicts.to_pylist()}
+    assert verdicts["L5"] == "held"
+
+
+def test_a_call_that_is_out_of_time_begins_no_request() -> None:
+    """An acquire whose time is over when it has its session asks nothing more: a lost answer cannot make it longer."""
+    scenario = parse_scenario(CUT_OFF_ONCE_ITS_TIME_IS_OVER)
+    outcome = run_simulated(scenario, load_provider("helix"), 688)
+    events, runs = to_table([outcome.recorder]), runs_table([{**outcome.run_row, "run": 0}])
+    rows = [row for row in events.to_pylist() if row["node"] == "n2"]
+    begun, ended = (next(row["at_ns"] for row in rows if row["kind"] == kind) for kind in ("call", "return"))
+    asked = [row["at_ns"] for row in rows if row["kind"] == "sent" and begun <= row["at_ns"] <= ended]
+    assert asked == []
     verdicts = {row["clause"]: row["verdict"] for row in judge(events, runs).verdicts.to_pylist()}
     assert verdicts["L5"] == "held"

@@ -60,10 +60,12 @@ class Arrival:
         while (reply := self._patience.read(self._cluster_paths.config)).missing:
             now_ns = self._runtime.monotonic_ns()
             until_ns = now_ns + self._session.timeout_ns if until_ns is None else until_ns
-            if now_ns >= until_ns or not self._patience.may_go_on():
-                cluster, config = self._paths.cluster, self._cluster_paths.config
-                raise ConfigError(f"there is no cluster {cluster!r}: {config} is not there")
-            self._patience.pause(reply)
+            if now_ns < until_ns and self._patience.may_go_on():
+                self._patience.pause(reply)
+                if self._patience.may_go_on():
+                    continue
+            cluster, config = self._paths.cluster, self._cluster_paths.config
+            raise ConfigError(f"there is no cluster {cluster!r}: {config} is not there")
         return reply.body or b""
 
     def _model(self, name: str) -> StateModel:
@@ -104,6 +106,7 @@ class Arrival:
                     f"instance {self._instance!r} is not configured in cluster {cluster!r}, and the cluster does not "
                     f"let instances join by themselves ({layout.AUTO_JOIN} in {config})"
                 )
+            self._patience.require_time()
             reply = self._session.multi(layout.instance_creates(cluster, self._instance))
             if reply.outcome in (Outcome.AMBIGUOUS, Outcome.REJECTED):
                 self._patience.pause(reply)
@@ -118,7 +121,10 @@ class Arrival:
         patience_ns = session.timeout_ns + JOIN_PATIENCE_NS
         deadline_ns = self._runtime.monotonic_ns() + patience_ns
         while True:
-            reply = session.multi(self._arrival())
+            arrival = self._arrival()
+            self._patience.require_time()
+            reply = session.multi(arrival)
+            self._patience.require_time()
             live = session.exists(paths.live, is_watching=True)
             if isinstance(live.version, Stat) and live.version.owner == session.id:
                 return

@@ -38,9 +38,15 @@ class Patience:
         """Is there time left to join?"""
         return self.until_ns is None or self._runtime.monotonic_ns() < self.until_ns
 
+    def require_time(self) -> None:
+        """Raises BackendUnavailable if the time to join is over: no request is begun then, and the call ends (L5)."""
+        if not self.may_go_on():
+            raise BackendUnavailable(f"{self._session.service} did not let {self._instance!r} join in time")
+
     def read(self, path: str) -> Reply:
-        """Send the request until a server answers. Raises LockLost when the session has ended."""
+        """Send the request until a server answers. Raises LockLost when the session has ended; as `require_time`."""
         while True:
+            self.require_time()
             reply = self._session.get(path)
             if reply.outcome is Outcome.APPLIED:
                 return reply
@@ -63,6 +69,7 @@ class Patience:
     def children(self, path: str, *, is_watching: bool = False) -> list[str]:
         """The names below a znode; asked as by `read`."""
         while True:
+            self.require_time()
             reply = self._session.children(path, is_watching=is_watching)
             if reply.outcome is Outcome.APPLIED:
                 return reply.body or []

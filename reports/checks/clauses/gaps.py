@@ -18,6 +18,7 @@ import numpy as np
 
 from lockref.claims import NO_LEASE
 from lockref.words import ABSENT, Op, Outcome
+from reports.checks.clauses.waiting import crash_after
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, rate_allowance
@@ -216,6 +217,7 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
         "L2": np.where(bounds.is_watched, bounds.grant_ns, bounds.handover_ns)[gaps.run],
         "L3": bounds.handover_ns[gaps.run],
     }
+    since = {clause: _once_sessions_ended(case, bounds, gaps, since[clause], limit[clause]) for clause in since}
     readable = case.truth.knows(gaps.run, gaps.group)
     judged = {
         "L1": bounds.has_validity[gaps.run] & readable,
@@ -239,6 +241,31 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
             undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED)],
         )
     return rulings
+
+
+def _once_sessions_ended(case: Case, bounds: Bounds, gaps: _Gaps, since: Ints, limit: Ints) -> Ints:
+    """Per gap: `since`; or later, when the session of a client is over that had died while it asked for the lock.
+
+    A service that hands a lock out chooses a client before that client says that it has the lock. If the chosen client
+    dies in between, no grant is on record, and nobody else gets the lock before the session is over. A client that dies
+    when the bound has passed excuses nothing.
+    """
+    handed_out = np.flatnonzero(~gaps.is_lease & bounds.has_validity[gaps.run] & (gaps.until_ns - since > limit))
+    if len(handed_out) == 0:
+        return since
+    operations, found = case.operations, since.copy()
+    deaths: dict[int, list[int]] = {}
+    for call in np.flatnonzero((operations.op == Op.ACQUIRE) & (operations.return_row < 0)).tolist():
+        died_ns = crash_after(case, call)
+        if died_ns is not None:
+            deaths.setdefault(int(case.events.lock_key[operations.call_row[call]]), []).append(died_ns)
+    for gap in handed_out.tolist():
+        run = int(gaps.run[gap])
+        lasting_ns = int(bounds.validity_ns[run]) + 2 * int(bounds.drift_ns[run])
+        for died_ns in sorted(deaths.get(int(gaps.group[gap]), [])):
+            if died_ns <= found[gap] + limit[gap]:
+                found[gap] = max(int(found[gap]), died_ns + lasting_ns)
+    return found
 
 
 Found = dict[int, tuple[int, int, int]]

@@ -210,6 +210,26 @@ def test_a_dead_participants_lock_goes_on_within_the_session_timeout(at, broken)
     assert broken_clauses(h.judged()) == broken
 
 
+@pytest.mark.parametrize("waited_for", ["assignment", "queue"])
+@pytest.mark.parametrize(
+    ("died", "at", "broken"),
+    [(None, 18, set()), (None, 112, {"L3"}), (15, 112, set()), (15, 150, {"L3"}), (60, 112, {"L3"})],
+)
+def test_a_client_that_dies_while_it_asks_may_have_been_chosen(waited_for, died, at, broken):
+    """L3: the service may have chosen n3, which died before it said so. A death after the bound excuses nothing."""
+    h = Service(waited_for)
+    a = h.acquires("n1", 0, 3, token=1)
+    h.says(2, "n1", by="n1", op=Op.ACQUIRE, token=1, task="main")
+    h.says(10, "n1", by="n1", op=Op.RELEASE, token=1, task="main")
+    h.releases(a, 10, 12)
+    if died is not None:
+        h.call("n3", Op.ACQUIRE, 4)
+        h.fault("n3", died, "crash", "begin")
+    h.says(at, "n2", by="n2", op=Op.ACQUIRE, token=2, task="main")
+    h.acquires("n2", 5, at + 1, token=2)
+    assert broken_clauses(h.judged()) & {"L1", "L2", "L3"} == broken
+
+
 def test_who_follows_a_dead_participant_has_taken_over():
     """Situations: no time is on record, and the controller gives a lock to another only after its owner's session."""
     h = Service("assignment")
