@@ -124,6 +124,7 @@ class Cloud:
     may_name_account: an endpoint may end in an account.
     same_container: the one spelling of a container, by which two URIs of it are compared.
     domains: of the hosts of the service itself, which reads the bucket from the host's name.
+    clients: the libraries that can send its requests, by their names on PyPI; the first does where a URI names none.
     tables: how its tables are opened; None where it has none.
     service: the kind of service that stands at such an address (`lockref.services`). holds_objects: an object can be
         changed there by hand.
@@ -150,6 +151,7 @@ class Cloud:
     may_name_account: bool = False
     same_container: Callable[[str], str] = str
     domains: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
     tables: Tables | None = None
     service: str = "object_store"
     holds_objects: bool = True

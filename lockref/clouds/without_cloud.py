@@ -100,6 +100,7 @@ FOLDER: Final = Cloud(
 ENSEMBLE: Final = Cloud(
     name="zookeeper",
     forms={"zookeeper": _ENSEMBLE_FORM},
+    clients=("kazoo",),
     parse=_parse_ensemble,
     open_store=_open_ensemble,
     statuses=NO_STATUSES,

@@ -31,6 +31,7 @@ class StoreAddress:
     endpoint: `http://host:port` of a server to use instead of the cloud's own; "" for the cloud.
     region: Amazon's services only; "" for what the SDK finds.
     account: Azure only: the account's host as the URI names it; "" for the environment's account.
+    client: S3 only: the library that sends the requests; "" for the usual one.
     """
 
     scheme: str
@@ -39,12 +40,14 @@ class StoreAddress:
     endpoint: str = ""
     region: str = ""
     account: str = ""
+    client: str = ""
 
     def __str__(self) -> str:
         """A line for people, such as `s3://bucket/prefix at http://127.0.0.1:4566`."""
         path = f"{self.container}@{self.account}" if self.account else self.container
         path = f"{path}/{self.prefix}" if self.prefix else path
-        return f"{in_words(self.scheme, path)}{f' at {self.endpoint}' if self.endpoint else ''}"
+        through = f" through {self.client}" if self.client else ""
+        return f"{in_words(self.scheme, path)}{f' at {self.endpoint}' if self.endpoint else ''}{through}"
 
     @property
     def key_prefix(self) -> str:
@@ -71,12 +74,18 @@ def refuse_credentials(parts: SplitResult, form: str) -> None:
 
 
 def parse_bucket(
-    uri: str, parts: SplitResult, *, form: str, fault: Callable[[str], str], known: tuple[str, ...]
+    uri: str,
+    parts: SplitResult,
+    *,
+    form: str,
+    fault: Callable[[str], str],
+    known: tuple[str, ...],
+    clients: tuple[str, ...] = (),
 ) -> StoreAddress:
     """The address in a URI of the form `SCHEME://BUCKET[/PREFIX][?OPTIONS]`.
 
     form: how such a URI is written, for messages. fault: what makes a bucket's name impossible, "" if nothing does.
-    known: the options that this scheme takes.
+    known: the options that this scheme takes. clients: the libraries that the option `client` may name.
     Errors: ConfigError for no bucket or an impossible one, and see `parse_options`, `parse_prefix`.
     """
     bucket = parts.netloc
@@ -85,7 +94,7 @@ def parse_bucket(
         raise ConfigError(f"the store {uri!r} names no bucket; expected {form}")
     if told := fault(bucket):
         raise ConfigError(f"the bucket {bucket!r} is not possible: {told}; expected {form}")
-    options = parse_options(parts, bucket=bucket, known=known)
+    options = parse_options(parts, bucket=bucket, known=known, clients=clients)
     return StoreAddress(scheme=parts.scheme, container=bucket, prefix=parse_prefix(parts, bucket), **options)
 
 
@@ -101,11 +110,17 @@ def parse_prefix(parts: SplitResult, bucket: str) -> str:
 
 
 def parse_options(
-    parts: SplitResult, *, bucket: str, known: tuple[str, ...], may_name_account: bool = False
+    parts: SplitResult,
+    *,
+    bucket: str,
+    known: tuple[str, ...],
+    may_name_account: bool = False,
+    clients: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """The options behind a URI's question mark, as arguments of `StoreAddress`.
 
-    known: the options that this scheme takes. may_name_account: an endpoint may end in an account.
+    known: the options that this scheme takes. may_name_account: an endpoint may end in an account. clients: the values
+    of the option `client`.
     Errors: ConfigError for an unknown option, one given twice, and a value of a wrong form.
     """
     where = f"the store {parts.scheme}://{bucket}"
@@ -123,4 +138,6 @@ def parse_options(
             raise ConfigError(f"{where}: the endpoint {error}") from None
     if "region" in options and _REGION.fullmatch(options["region"]) is None:
         raise ConfigError(f"{where}: the region {options['region']!r} is not of a form like us-east-1")
+    if "client" in options and options["client"] not in clients:
+        raise ConfigError(f"{where}: the client {options['client']!r} is not known; expected {' or '.join(clients)}")
     return options

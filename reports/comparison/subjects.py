@@ -88,7 +88,7 @@ class Subject:
 
 
 _REPEATED: Final = (
-    "world", "scenario", "provider", "clients", "processes", "backend", "backend_version", "commit",
+    "world", "scenario", "provider", "clients", "processes", "backend", "backend_version", "client", "commit",
     "store", "endpoint", "servers", "probe version",
 )  # fmt: skip
 """Facts in which the repeats of one subject must be alike."""
@@ -253,7 +253,9 @@ def _facts(runs: pa.Table, results: Results) -> dict[str, str]:
     late_ns = max(pc.max(runs["host_late_ns"]).as_py() or 0, 0) if "host_late_ns" in runs.column_names else 0
     if late_ns >= NOTICED_NS:
         facts[_LATE] = f"{late_ns / 1e9:.1f} s"
-    facts |= {name: str(results.provenance.get(name, "")) for name in ("backend", "backend_version", "commit")}
+    facts |= {
+        name: str(results.provenance.get(name, "")) for name in ("backend", "backend_version", "client", "commit")
+    }
     return {name: value for name, value in facts.items() if value}
 
 

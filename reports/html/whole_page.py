@@ -26,7 +26,8 @@ SHOWN_MAX: Final = 8
 """Parts that are named for one kind of failure; the rest is counted."""
 _ORIGIN: Final = {
     "started_utc": "{}", "lockref": "lockref {}", "commit": "commit {}", "backend": "store {}",
-    "backend_version": "version {}", "python": "Python {}", "platform": "{}", "command": "{}",
+    "backend_version": "version {}", "client": "requests by {}", "python": "Python {}", "platform": "{}",
+    "command": "{}",
 }  # fmt: skip
 """Facts of the provenance that stand on top of the page, each with the words around it."""
 

@@ -26,7 +26,15 @@ from lockref.services import DEFAULT_KIND, service_kind
 from lockref.stores.client import OBJECT_STORE
 from scenarios.backends.pins import BACKENDS
 from scenarios.backends.readiness import REACH_TIMEOUT_S, RunningBackend
-from scenarios.backends.start import TABLE_SCHEME, find_backend, not_started_here, start_backend, table_uri
+from scenarios.backends.start import (
+    TABLE_SCHEME,
+    check_options,
+    find_backend,
+    not_started_here,
+    server_name,
+    start_backend,
+    table_uri,
+)
 from scenarios.backends.status import StatusRow, store_statuses
 from scenarios.backends.zookeepers import ZOOKEEPERS, started_by_name, zookeeper_statuses
 
@@ -58,7 +66,7 @@ def _own_address(running: RunningBackend) -> str:
 
 
 def _own_scheme(name: str) -> str:
-    return BACKENDS[name].scheme
+    return find_backend(name).scheme
 
 
 def _anywhere(_cloud: Cloud) -> bool:
@@ -179,7 +187,7 @@ def host_of(kind: str) -> Host:
 
 def is_started_here(name_or_uri: str) -> bool:
     """True for the name of a server that we start, False for the address of a user's service."""
-    return any(name_or_uri in family.names for family in _families())
+    return any(server_name(name_or_uri) in family.names for family in _families())
 
 
 def server_statuses() -> list[StatusRow]:
@@ -194,7 +202,7 @@ def started_server(name: str, *, via: str) -> AbstractContextManager[RunningBack
     Errors: ConfigError for an unknown name; BackendUnavailable and CapabilityMissing as `Servers.started` has them.
     """
     for family in _families():
-        if name in family.names:
+        if server_name(name) in family.names:
             return family.started(name, via)
     raise not_started_here(name, known_servers())
 
@@ -217,8 +225,10 @@ def require_known(name_or_uri: str) -> None:
         known = known_servers()
         raise ConfigError(
             f"the backend {name_or_uri!r} is not known; expected a URI or one of {', '.join(known)}."
-            f"{did_you_mean(name_or_uri, [*known, 'memory:'])}"
+            f"{did_you_mean(server_name(name_or_uri), [*known, 'memory:'])}"
         )
+    else:
+        check_options(name_or_uri)
 
 
 def require_objects(name_or_uri: str) -> None:
@@ -241,7 +251,7 @@ def _require_store(name_or_uri: str, kind: str) -> None:
 def _is_store(name_or_uri: str) -> bool:
     """Can objects be kept there? A table keeps each as an item."""
     if ":" not in name_or_uri:
-        return name_or_uri in BACKENDS
+        return server_name(name_or_uri) in BACKENDS
     cloud = cloud_of(parse_store_uri(name_or_uri))
     return cloud.holds_objects or cloud.is_table
 
@@ -250,7 +260,7 @@ def _own_kind(name_or_uri: str) -> str:
     """The kind of service at an address, or the first kind that a server of ours is started for."""
     if ":" in name_or_uri:
         return cloud_of(parse_store_uri(name_or_uri)).service
-    return next(kind for kind, host in HOSTS.items() if host.servers and name_or_uri in host.servers.names)
+    return next(kind for kind, host in HOSTS.items() if host.servers and server_name(name_or_uri) in host.servers.names)
 
 
 @contextlib.contextmanager

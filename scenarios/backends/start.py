@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
 
 from lockref.clouds.dynamodb.facts import LOCAL_REGION
 from lockref.clouds.tables import require_table
@@ -43,8 +44,34 @@ VIA: Final = ("native", "docker")
 _PORT_TRIES: Final = 3
 
 
-def find_backend(name: str) -> Backend:
+def server_name(named: str) -> str:
+    """The name of a server without the options behind it: `ministack` of `ministack?client=obstore`."""
+    return named.partition("?")[0]
+
+
+def with_options(uri: str, named: str) -> str:
+    """The URI of a store with the options that a user put behind the name of its server, see `check_options`."""
+    _, asked, options = named.partition("?")
+    return f"{uri}&{options}" if asked else uri
+
+
+def check_options(named: str) -> None:
+    """Raise ConfigError for an option behind the name of a server that its stores do not take.
+
+    The library that sends the requests is the only one: where the server listens is not the user's to say.
+    """
+    name, asked, options = named.partition("?")
+    if not asked:
+        return
+    backend = find_backend(name)
+    if [option for option, _ in parse_qsl(options, keep_blank_values=True)] != ["client"]:
+        raise ConfigError(f"the server {name} has other options than one client; expected {name}?client=NAME")
+    parse_store_uri(f"{backend.scheme}://{BUCKET_DEFAULT}?{options}")
+
+
+def find_backend(named: str) -> Backend:
     """Errors: ConfigError for an unknown name, with the nearest one."""
+    name = server_name(named)
     backend = BACKENDS.get(name)
     if backend is None:
         raise not_started_here(name, BACKENDS)
@@ -73,29 +100,32 @@ def start_backend(
     The first start on a machine installs the server; that is not part of the wait.
 
     via: `native` for a process, `docker` for a container of the pinned image.
+    name: of the server; with the library that shall send the requests behind it, as in `ministack?client=obstore`.
     timeout_s: how long the server may take until it is ready.
     log_folder: where its log stays; without one it goes when the server goes.
-    Errors: ConfigError for an unknown name or way; BackendUnavailable if it
+    Errors: ConfigError for an unknown name, option or way; BackendUnavailable if it
         cannot be installed, does not get ready, or listens beyond this machine;
         CapabilityMissing if it ignores preconditions, or if the package of its client is not installed.
     """
     backend = find_backend(name)
+    check_options(name)
     if via not in VIA:
         raise ConfigError(f"a backend cannot be started via {via!r}; expected one of {', '.join(VIA)}")
     # A server is ready when a client of ours has written to it. So the client comes before an installation of minutes.
     if (client := CLOUDS[backend.scheme].name) in EXTRAS:
         require(client)
-    with owned_folder(name) as folder:
+    with owned_folder(backend.name) as folder:
         if log_folder is not None:
             log_folder.mkdir(parents=True, exist_ok=True)
-        log_path = (log_folder or folder) / f"{name}.log"
+        log_path = (log_folder or folder) / f"{backend.name}.log"
         if via == "docker":
             starting = started_container(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder)
         else:
             starting = _started_process(backend, bucket=bucket, timeout_s=timeout_s, log_path=log_path, folder=folder)
         with starting as running:
             has_buckets = not cloud_of(parse_store_uri(running.uri)).is_table
-            yield dataclasses.replace(running, bucket_uri=running.uri if has_buckets else "")
+            uri = with_options(running.uri, name)
+            yield dataclasses.replace(running, uri=uri, bucket_uri=uri if has_buckets else "")
 
 
 @contextlib.contextmanager
@@ -168,13 +198,16 @@ def table_uri(running: RunningBackend, *, table: str = DEFAULT_TABLE_NAME, namin
     """The URI of a table on a server of ours, which is made if it is not there yet.
 
     naming: what its key is called; default as our locks have it.
-    Errors: CapabilityMissing if the server has no tables; BackendUnavailable if it does not make one.
+    Errors: CapabilityMissing if the server has no tables, or is named with a client; BackendUnavailable if it does not
+        make one.
     """
     if not find_backend(running.name).has_tables:
         able = ", ".join(name for name, backend in BACKENDS.items() if backend.has_tables)
         raise CapabilityMissing(
             f"{running.name} has no tables, on which this lock stands; take {able}, dynamodb://TABLE or memory:"
         )
+    if client := parse_store_uri(running.uri).client:
+        raise CapabilityMissing(f"a table is not reached through {client}; leave the client out")
     # Its bucket's address is the table's: servers of this kind have all services on one port.
     uri = f"{TABLE_SCHEME}://{table}?endpoint={parse_store_uri(running.uri).endpoint}&region={LOCAL_REGION}"
     require_table(parse_store_uri(uri), request_timeout_ns=REACH_TIMEOUT_S * NS_PER_S, may_create=True, naming=naming)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lockref.clouds.admission import MEASURED, Admission
-from lockref.clouds.uri import open_store, parse_store_uri
+from lockref.clouds.uri import client_library, open_store, parse_store_uri
 from lockref.errors import BackendUnavailable
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
@@ -62,10 +62,11 @@ def contention_of(crowd: int) -> Scenario:
 
 @dataclass(slots=True, kw_only=True)
 class Contention(JudgedResult):
-    """A contention run, judged. place: what the user calls the store."""
+    """A contention run, judged. place: what the user calls the store. client: the library that sent the requests."""
 
     outcome: RealOutcome
     place: str
+    client: str
     clients: int
 
     @property
@@ -78,7 +79,12 @@ class Contention(JudgedResult):
 
     @property
     def facts(self) -> Mapping[str, object]:
-        return {"backend": self.server, "backend_version": self.version, "contenders": self.clients}
+        return {
+            "backend": self.server,
+            "backend_version": self.version,
+            "client": self.client,
+            "contenders": self.clients,
+        }
 
 
 def contend_on(
@@ -150,6 +156,7 @@ def contend_on(
         scenario=scenario.name,
         provider=spec.name,
         place=backend if is_ours else running.name,
+        client=client_library(parse_store_uri(running.uri)),
         clients=clients,
         server=running.name,
         version=running.version,

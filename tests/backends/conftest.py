@@ -22,12 +22,13 @@ PATIENCE_S = 90  # A machine that runs the whole suite starts servers several ti
 BUCKETS = ("ministack", "moto", "localstack", "fake-gcs-server", "azurite")
 SERVERS = (*BUCKETS, "dynalite")
 TABLES = "ministack tables"
+THROUGH_OBSTORE = " through obstore"
 _numbers = itertools.count()
 
 
 def on(name: str, *more: pytest.MarkDecorator):
     """The parameter for tests on one backend, with its marks, and more of them."""
-    server = name.removesuffix(" tables")
+    server = name.removesuffix(" tables").removesuffix(THROUGH_OBSTORE)
     marks = [pytest.mark.realbackend, pytest.mark.xdist_group(server)] if server in SERVERS else []
     return pytest.param(name, marks=[*marks, *more], id=name)
 
@@ -91,9 +92,11 @@ def address(request, tmp_path):
     if name in (TABLES, "dynalite"):
         server = request.getfixturevalue(name.removesuffix(" tables"))
         return table_uri(server, table=f"objects-{next(_numbers)}")
-    running: RunningBackend = request.getfixturevalue(name.replace("-", "_"))
+    server = name.removesuffix(THROUGH_OBSTORE)
+    running: RunningBackend = request.getfixturevalue(server.replace("-", "_"))
     bucket, _, options = running.uri.partition("?")
-    return f"{bucket}/test-{next(_numbers)}?{options}"
+    client = "" if name == server else "&client=obstore"
+    return f"{bucket}/test-{next(_numbers)}?{options}{client}"
 
 
 @pytest.fixture

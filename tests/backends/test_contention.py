@@ -6,6 +6,9 @@ count, its history judged by the same clauses as a simulation's.
 
 from __future__ import annotations
 
+from pathlib import Path
+from unittest.mock import Mock
+
 import pytest
 
 from lockref.lab.loading import load_provider
@@ -14,7 +17,8 @@ from reports.checks import decide, judge
 from reports.checks.summary import Summary
 from scenarios.definition.load import load_scenario
 from scenarios.run import RealOutcome, run_real
-from tests.backends.conftest import TABLES, on
+from scenarios.worlds.contention import contend_on
+from tests.backends.conftest import TABLES, THROUGH_OBSTORE, on
 
 CROWDS = (200, 64, 16)
 """Threads that contend: the next smaller crowd is tried where a slow machine does not serve this one."""
@@ -69,13 +73,29 @@ def test_two_hundred_threads_append_to_one_list(address: str) -> None:
     assert counted.reach["contention"][1] > 0
 
 
-@pytest.mark.parametrize("address", [on("ministack")], indirect=True)
+@pytest.mark.parametrize(
+    "address", [on("ministack"), on(f"ministack{THROUGH_OBSTORE}", pytest.mark.long)], indirect=True
+)
 def test_contenders_in_several_processes_share_one_history(address: str) -> None:
     """The clocks of one host order the events of its processes; the chain of versions agrees."""
     _, counted = contend_until_held(address, crowds=(32, 8), processes=2)
     clauses = decide(counted).clauses
     assert (clauses["S1"], clauses["S3"]) == ("held", "held")
     assert counted.reach["handoff"][1] > 0
+
+
+@pytest.mark.realbackend
+@pytest.mark.xdist_group("ministack")
+def test_the_results_name_the_client_that_sent_the_requests(tmp_path: Path) -> None:
+    """Figures of two clients cannot be compared: the one that a user named stands in the results."""
+    spec, scenario = load_provider("hardened"), load_scenario("contention")
+    done = contend_on(
+        "ministack?client=obstore", scenario, spec, clients=4, duration_ns=NS_PER_S, folder=tmp_path, progress=Mock()
+    )
+    assert done.facts["client"].startswith("obstore ")
+    assert done.title.startswith("contention on ministack?client=obstore")
+    assert done.history[1]["backend"].to_pylist()[0].endswith(" through obstore")
+    assert done.summary.reach["grant"][1] > 0
 
 
 @pytest.mark.long

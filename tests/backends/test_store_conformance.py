@@ -22,14 +22,22 @@ from lockref.stores.port import Version
 from lockref.stores.probe.selftest import ensure_usable
 from lockref.words import Outcome
 from scenarios.backends import BACKENDS
-from tests.backends.conftest import BUCKETS, SERVERS, TABLES, on
+from tests.backends.conftest import BUCKETS, SERVERS, TABLES, THROUGH_OBSTORE, on
 
-ALL = ("memory", "file", *SERVERS, TABLES)
-everywhere = pytest.mark.parametrize("address", [on(name) for name in ALL], indirect=True)
+OBSTORE = f"ministack{THROUGH_OBSTORE}"
+MORE_OBSTORE = tuple(f"{name}{THROUGH_OBSTORE}" for name in ("moto", "localstack"))
+"""The second client on more servers takes its time, and tells little that one server does not."""
+more = [on(name, pytest.mark.long) for name in MORE_OBSTORE]
+ALL = ("memory", "file", *SERVERS, TABLES, OBSTORE)
+everywhere = pytest.mark.parametrize("address", [*map(on, ALL), *more], indirect=True)
 
 IGNORES_STALE_DELETE = ("fake-gcs-server",)  # K9: 204 whatever the generation.
-REFUSES_CONDITIONAL_DELETE = ("localstack",)  # 501, honestly.
-MAY_HAVE_TWO_WINNERS = ("moto",)  # M17: checks and writes in two steps; backends.md, section 10.
+REFUSES_CONDITIONAL_DELETE = {"localstack": 501, **dict.fromkeys((OBSTORE, *MORE_OBSTORE))}
+"""Honestly: the server with a status, a client that cannot ask without one."""
+MAY_HAVE_TWO_WINNERS = (
+    "moto",
+    f"moto{THROUGH_OBSTORE}",
+)  # M17: checks and writes in two steps; backends.md, section 10.
 ANSWERS_412_WHEN_ABSENT = ("fake-gcs-server", "azurite")  # As GCS and Azure: absent and stale look alike (C5).
 DELETES_412_WHEN_ABSENT = ("azurite",)  # Under a condition; Azure itself 404 (C8).
 DELETES_SILENTLY = (
@@ -38,6 +46,8 @@ DELETES_SILENTLY = (
     "localstack",
     "dynalite",
     TABLES,
+    OBSTORE,
+    *MORE_OBSTORE,
 )  # As Amazon: success whether there was an object or not.
 
 RACERS = 8
@@ -119,7 +129,7 @@ def test_a_conditional_delete_spares_another_version(store, backend_name):
         assert stale.outcome is Outcome.APPLIED
         return
     if backend_name in REFUSES_CONDITIONAL_DELETE:
-        assert (stale.outcome, stale.status) == (Outcome.REJECTED, 501)
+        assert (stale.outcome, stale.status) == (Outcome.REJECTED, REFUSES_CONDITIONAL_DELETE[backend_name])
         return
     assert (stale.outcome, stale.missing) == (Outcome.PRECONDITION_FAILED, False)
     assert store.read("k").body == b"two"
@@ -208,7 +218,8 @@ def test_a_replacement_race_on_one_version_has_one_winner(store, backend_name):
 @everywhere
 def test_the_start_up_self_test_passes(store, address, backend_name):
     """H23: the self-test finds of every backend what is known of it and no more; nothing is left behind."""
-    defects = BACKENDS[backend_name].known_defects if backend_name in BACKENDS else frozenset()
+    server = backend_name.removesuffix(THROUGH_OBSTORE)
+    defects = BACKENDS[server].known_defects if server in BACKENDS else frozenset()
     watched = Mock(wraps=store)
     found = ensure_usable(watched, "table", address=address, tolerated=defects)
     broken = {finding.condition.clause for finding in found.ignored}
@@ -223,7 +234,7 @@ def test_the_start_up_self_test_passes(store, address, backend_name):
     assert all(store.read(key).is_absent for key in written)
 
 
-buckets = pytest.mark.parametrize("address", [on(name) for name in BUCKETS], indirect=True)
+buckets = pytest.mark.parametrize("address", [*map(on, (*BUCKETS, OBSTORE)), *more], indirect=True)
 
 
 @buckets
@@ -257,7 +268,7 @@ def test_a_prefix_keeps_two_stores_of_one_bucket_apart(address):
 
 
 @pytest.mark.parametrize(
-    "address", [on("ministack"), on("fake-gcs-server"), on("azurite")], indirect=True
+    "address", [on("ministack"), on("fake-gcs-server"), on("azurite"), on(OBSTORE)], indirect=True
 )  # They keep connections.
 def test_closing_gives_back_every_socket(address):
     """After close no connection to the server is left, and none is left to the garbage collector."""

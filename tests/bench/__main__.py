@@ -23,6 +23,7 @@ PARTS = (
     "simulator",
     "checks",
     "lockcycle",
+    "clients",
     "pipeline",
     "startup",
     "planning",

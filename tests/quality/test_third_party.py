@@ -38,6 +38,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "lockref.clouds.gcs.client": {"google", "requests", "urllib3"},
     "lockref.clouds.http_session": {"requests", "urllib3"},
     "lockref.clouds.s3.client": {"boto3", "botocore", "mypy_boto3_s3"},
+    "lockref.clouds.s3.obstore_client": {"botocore", "obstore"},
     "lockref.stores.probe.fingerprint": {"pydantic"},
     "lockref.testing": {"pytest"},
     "reports": {"numpy", "pyarrow", "pydantic"},
@@ -62,7 +63,18 @@ THIRD_PARTY: dict[str, set[str]] = {
 }  # fmt: skip
 """Room or module to the packages that it may import, types included. The longest name that fits counts."""
 
-CLIENTS = {"azure", "boto3", "botocore", "docker", "google", "kazoo", "requests", "testcontainers", "urllib3"}
+CLIENTS = {
+    "azure",
+    "boto3",
+    "botocore",
+    "docker",
+    "google",
+    "kazoo",
+    "obstore",
+    "requests",
+    "testcontainers",
+    "urllib3",
+}
 
 OURS = {"lockref", "sim", "scenarios", "reports"}
 

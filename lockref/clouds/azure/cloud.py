@@ -69,4 +69,5 @@ AZURE: Final = Cloud(
     may_name_account=True,
     same_container=same_container,
     domains=facts.DOMAINS,
+    clients=("azure-storage-blob",),
 )

@@ -44,6 +44,7 @@ DYNAMODB: Final = Cloud(
     refusal=answers.write_refusal,
     title=facts.SERVICE,
     outcomes=facts.OUTCOMES,
+    clients=("boto3",),
     tables=Tables(channel=_channel, require=on_use(_CLIENT, "require_table")),
     service="table",
     holds_objects=False,

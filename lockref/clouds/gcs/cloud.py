@@ -27,4 +27,5 @@ GCS: Final = Cloud(
     statuses=facts.STATUSES,
     modes=facts.MODES,
     domains=facts.DOMAINS,
+    clients=("google-cloud-storage",),
 )

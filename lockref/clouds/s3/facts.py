@@ -70,9 +70,12 @@ STATUS_OF: Final[Mapping[str, int]] = {
 }
 """The status for an error code that comes inside the body of a 200. Any other code there counts as 500: ambiguous."""
 
-_FORM: Final = "BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION]"
-OPTIONS: Final = ("endpoint", "region")
+_FORM: Final = "BUCKET[/PREFIX][?endpoint=http://HOST:PORT&region=REGION&client=obstore]"
+OPTIONS: Final = ("endpoint", "region", "client")
 """The options of a URI."""
+
+CLIENTS: Final = ("boto3", "obstore")
+"""The libraries that can send the requests of a store; the first does where a URI names none."""
 
 DOMAINS: Final = ("amazonaws.com", "amazonaws.com.cn")
 """The service itself, see `Cloud`."""
