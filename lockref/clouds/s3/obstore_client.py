@@ -44,6 +44,7 @@ from lockref.clouds.s3.answers import Answers
 from lockref.clouds.s3.facts import AMAZON, BODILESS_404, SCHEME, Dialect
 from lockref.clouds.statuses import error_code
 from lockref.errors import ConfigError
+from lockref.grammar import decimal
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
@@ -187,7 +188,7 @@ class ObstoreS3Store:
         if found := _ANSWER.search(told):
             body = (found[2] or "").encode()
             code = error_code(body) if body else BODILESS_404 if found[1] == BODILESS_404 else ""
-            return self._answers.meaning_of(question, int(found[1]), code=code)
+            return self._answers.meaning_of(question, decimal(found[1]) or 0, code=code)
         if (found := _DELETION.search(told)) and question.kind is RequestKind.DELETE:
             return self._answers.meaning_of(question, self._answers.status_of(found[1]), code=found[1])
         if _REDIRECT.search(told):
