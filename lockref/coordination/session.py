@@ -356,23 +356,29 @@ class Session:
     def _is_over(self, session: int) -> bool:
         return self._is_closed or self._state is SessionState.LOST or self.id != session
 
-    def end(self) -> Reply | None:
+    def end(self, session: int | None = None) -> Reply | None:
         """End the session at once: its ephemeral znodes go. None if there is none to end.
 
+        session: the id of the session that is to end; None for the present one. Another task may open the next session
+        before this one is ended, or while the answer to that is awaited: the next one stays.
         Without an answer the server ends it by itself, one timeout after it last heard.
         """
+        session = self.id if session is None else session
+        if session != self.id:
+            return None
         if self._state is SessionState.LOST:
             if self._events:
                 # A request found out first. What is still queued of this session must not end the next one.
                 with self._mutex:
                     self._events.clear()
             return None
-        reply = self._send(CLOSE, "/", Call(self.id))
+        reply = self._send(CLOSE, "/", Call(session))
         with self._mutex:
-            self._state = SessionState.LOST
-            self._events.clear()
-            # A task that waits for an event of this session must not wait on, and take one of the next session.
-            self._arrived.set()
+            if session == self.id:
+                self._state = SessionState.LOST
+                self._events.clear()
+                # A task that waits for an event of this session must not wait on, and take one of the next session.
+                self._arrived.set()
         return reply
 
     def close(self) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lockref.coordination.port import CHILDREN, CONNECT, GET, PING, Failure, SessionState, WatchEvent, failed
+from lockref.coordination.port import CHILDREN, CLOSE, CONNECT, GET, PING, Failure, SessionState, WatchEvent, failed
 from lockref.coordination.session import COORDINATION, Event, ReadRequest, Session
 from lockref.helix.lock import ALL_HANDLED
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
-from tests.sim.helix_world import PATHS, RESOURCE, SESSION_NS, Asked, DisturbedChannel, Helix
+from tests.sim.helix_world import PATHS, RESOURCE, SESSION_NS, Asked, DisturbedChannel, Helix, undisturbed
 from tests.sim.test_helix_participant import is_execution
 
 LOCK = f"{RESOURCE}_0"
@@ -80,6 +80,43 @@ def test_a_refusal_confirms_no_session(failure: Failure):
         )
         assert not n1.holds(LOCK)
         assert ear.heard[-1][0] == "lost"
+
+    helix.play(script)
+
+
+def test_a_late_answer_to_the_end_of_a_session_leaves_the_next_one():
+    """An instance that left, and whose server answered late, was live without a keep-alive in its next session."""
+    helix = Helix()
+    _, plain = helix.session("n1")
+    channel = DisturbedChannel(plain._inner)
+    session = COORDINATION.over(channel, NS_PER_S // 2)
+    runtime = helix.world.node("n1").process.runtime
+    ids: list[int] = []
+
+    def opened_meanwhile(request: Request, ask: Asked) -> Reply:
+        if request.verb != CLOSE:
+            return ask(request)
+        channel.disturb = undisturbed
+        answer = ask(request)
+        session.start(runtime, timeout_ns=SESSION_NS)
+        ids.append(session.id)
+        return answer
+
+    def work() -> None:
+        session.start(runtime, timeout_ns=SESSION_NS)
+        ids.append(session.id)
+        channel.disturb = opened_meanwhile
+        session.end()
+        assert (session.state, session.id) == (SessionState.CONNECTED, ids[1])
+        assert session.end(ids[0]) is None
+        assert (session.state, session.id) == (SessionState.CONNECTED, ids[1])
+        session.end(ids[1])
+        assert session.state is SessionState.LOST
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        helix.on("n1", work)
+        assert ids[0] != ids[1]
 
     helix.play(script)
 

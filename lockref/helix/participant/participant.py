@@ -95,6 +95,7 @@ class Participant:
             on_wait=self._look_again,
         )
         self._known: dict[str, None] = {}
+        self._own_session = 0
 
     # Joining.
 
@@ -108,6 +109,7 @@ class Participant:
         session, settings = self._session, self._settings
         self._patience.until_ns = until_ns
         session.start(self._runtime, timeout_ns=settings.session_timeout_ns, is_wanted=self._patience.may_go_on)
+        self._own_session = session.id
         self._arrival.require_handled()
         self._arrival.require_configured()
         self._arrival.go_live()
@@ -132,6 +134,9 @@ class Participant:
                 elif event is SessionState.LOST:
                     raise LockLost("the session has ended", reason="session ended")
             except LockLost as error:
+                if self._patience.is_leaving:
+                    # Whoever leaves ends the session. The next participant of this process may have opened its own.
+                    return
                 self._live_anew(error.reason)
             except (StoreRejected, ConfigError) as error:
                 if self._patience.is_leaving:
@@ -155,7 +160,7 @@ class Participant:
         """The session is over: forget what was held under it, and join under a new one, however long that takes."""
         self._holdings.lose_all(reason)
         self._known.clear()
-        self._session.end()
+        self._session.end(self._own_session)
         while not self._patience.is_leaving:
             try:
                 with self._joining:
@@ -164,12 +169,13 @@ class Participant:
                         timeout_ns=self._settings.session_timeout_ns,
                         is_wanted=lambda: not self._patience.is_leaving,
                     )
+                    self._own_session = self._session.id
                     self._arrival.go_live()
                 return
             except (LockLost, BackendUnavailable, StoreRejected, ConfigError) as error:
                 if not self._patience.is_leaving:
                     self._listener.alarm(f"{self._instance} cannot join again: {error}")
-                    self._session.end()
+                    self._session.end(self._own_session)
                     self._runtime.sleep(RETRY_PAUSE_NS)
 
     def _take_messages(self) -> None:
