@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
+from reports.figures import plots
+from scenarios.failures import failure_store
 from tests.thoroughness import register_profiles
 
 register_profiles()
@@ -32,7 +35,28 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.fixture
-def briefly_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stored failure is shrunk in few runs, for tests that do not ask how small it becomes. Most of `sim` is that."""
-    monkeypatch.setattr("scenarios.failures.failure_store.SHRINK_RUNS_MAX", 4)
+MINIATURE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="1pt" height="1pt"></svg>',
+    b"\x89PNG\r\n\x1a\n",
+)
+"""What stands in for a plot, as SVG and as PNG."""
+
+
+def undrawn(name: str, title: str, caption: str, alt: str, draw_on: object, **told: Any) -> plots.Figure:
+    """A figure with its words and its table, as `plots.finish` makes it, and nothing drawn."""
+    told.pop("height", None)
+    told["notices"] = list(told.get("notices", ()))
+    return plots.Figure(name, title, caption, alt, *MINIATURE, **told)
+
+
+@pytest.fixture(autouse=True)
+def short_of_what_few_ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failures are shrunk in few runs, and plots are not drawn, but for tests with the mark `shrunk` or `drawn`.
+
+    Both take most of the time of a command, and hardly a test asks how small a failure became or what a plot shows.
+    What a test starts as a process of its own does both in full.
+    """
+    if request.node.get_closest_marker("shrunk") is None:
+        monkeypatch.setattr(failure_store, "SHRINK_RUNS_MAX", 4)
+    if request.node.get_closest_marker("drawn") is None:
+        monkeypatch.setattr(plots, "finish", undrawn)

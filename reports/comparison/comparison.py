@@ -44,7 +44,7 @@ ASKED: Final = ("world", "scenario")
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class Cell(_Part):

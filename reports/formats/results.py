@@ -31,7 +31,7 @@ Standing = Literal["violated", "inconclusive", "allowed", "held"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class Clause(_Part):

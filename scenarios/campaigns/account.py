@@ -27,7 +27,7 @@ class NotAnAccount(ValueError):
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class FindingRecord(_Record):

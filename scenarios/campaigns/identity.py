@@ -36,7 +36,7 @@ class Identity(BaseModel):
     for people: they tell what a hash stands for, and decide nothing.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     format: Literal["lockref.campaign/3"] = "lockref.campaign/3"
     scenario: str

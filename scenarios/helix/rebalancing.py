@@ -154,7 +154,7 @@ class _Cluster:
         return {lock: tuple(sorted(states)) for lock, states in self._replicas.items()}
 
 
-def rows(sizes: Sequence[Size] = SIZES, rules: Mapping[str, Rebalancer] = RULES) -> Iterator[Row]:
+def rows(sizes: Sequence[Size], rules: Mapping[str, Rebalancer] = RULES) -> Iterator[Row]:
     """The rows of the table, each as it is counted: `len(sizes) * len(rules)`."""
     return (_row(rule, size, name) for size in sizes for name, rule in rules.items())
 

@@ -27,7 +27,7 @@ ENTRIES: Final = "corpus"
 
 
 class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 D = TypeVar("D", bound=_Document)

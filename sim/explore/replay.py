@@ -55,7 +55,7 @@ Judge = Callable[[R], Collection[str]]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ProviderUsed(_Model):

@@ -37,7 +37,7 @@ def test_an_evaluation_keeps_what_it_found(
 ) -> None:
     """A store in memory: every part is on the page and in the document, with its verdict and its provenance."""
     monkeypatch.chdir(tmp_path)
-    code = run(["evaluate", "memory:", "--contenders", "1,2", "--for", "6s", "--require", "wait.p50 < 1h", *SMALL])
+    code = run(["evaluate", "memory:", "--contenders", "1,2", "--for", "3s", "--require", "wait.p50 < 1h", *SMALL])
     document = json.loads(capsys.readouterr().out)
     assert document["exit_code"] == code
     assert document["lock"]["designs"] == ["cas"]
@@ -86,7 +86,7 @@ def test_what_the_lock_never_sends_is_not_asked_of_a_store(
     keys: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A store that deletes whatever version is named carries a lock that deletes nothing, and none that does."""
-    asked = ["--contenders", "1", "--for", "6s", *SMALL]
+    asked = ["--contenders", "1", "--for", "3s", *SMALL]
     (tmp_path / "deletes.py").write_text(DELETES)
     with serving(Bucket(flaw="stale delete")) as uri:
         assert run(["evaluate", uri, *asked]) == 0
@@ -143,7 +143,7 @@ def test_a_store_that_does_not_answer_costs_nothing_of_the_others(
 ) -> None:
     """One of two is not reached: the other one is advised, exit 0, and the page tells of both. None reached: 5."""
     nobody = "s3://bucket/x?endpoint=http://127.0.0.1:9"
-    asked = ["--contenders", "1", "--for", "6s", "--probe-for", "100s", "--rounds", "4", "--no-faults"]
+    asked = ["--contenders", "1", "--for", "3s", "--probe-for", "100s", "--rounds", "4", "--no-faults"]
     assert run(["evaluate", "memory:", nobody, *asked]) == 0
     said = capsys.readouterr().out
     assert "s3://bucket/x was not reached" in said
@@ -159,7 +159,7 @@ def test_a_store_that_does_not_answer_costs_nothing_of_the_others(
 def test_a_lock_on_a_table_has_no_store_of_objects(keys: None, capsys: pytest.CaptureFixture[str]) -> None:
     """`dynamodb` asked of a bucket: it cannot carry it, and the table in memory is measured all the same."""
     with serving(Bucket()) as uri:
-        code = run(["evaluate", uri, "memory:", "--provider", "dynamodb", "--contenders", "1", "--for", "6s", *SMALL])
+        code = run(["evaluate", uri, "memory:", "--provider", "dynamodb", "--contenders", "1", "--for", "3s", *SMALL])
     document = json.loads(capsys.readouterr().out)
     assert code == 0
     assert "stands on a table" in document["stores"][0]["carries"]["why"]
@@ -174,7 +174,7 @@ def test_a_limit_that_no_store_meets(
 ) -> None:
     """`--require`: a store that misses it is not advised, and exit code 4 says that none meets it."""
     monkeypatch.chdir(tmp_path)
-    asked = ["--contenders", "1", "--for", "6s", "--require", limit, *SMALL]
+    asked = ["--contenders", "1", "--for", "3s", "--require", limit, *SMALL]
     assert run(["evaluate", "memory:", *asked]) == expected
     document = json.loads(capsys.readouterr().out)
     assert (document["advice"]["take"] == []) == bool(expected)
@@ -188,7 +188,7 @@ def test_faults_are_told_beside_a_lock_that_breaks(
     keys: None, capsys: pytest.CaptureFixture[str], ministack: RunningBackend
 ) -> None:
     """e12 loses the answer of a take-over: hudi answers wrongly (S7), the hardened lock holds, and both are told."""
-    code = run(["evaluate", ministack.uri, "--contenders", "1", "--for", "6s", "--probe-for", "100s", "--rounds", "4",
+    code = run(["evaluate", ministack.uri, "--contenders", "1", "--for", "3s", "--probe-for", "100s", "--rounds", "4",
                 "--faults", "e12", "--json"])  # fmt: skip
     document = json.loads(capsys.readouterr().out)
     [fault] = document["stores"][0]["faults"]

@@ -84,9 +84,7 @@ def test_the_documents_show_commands() -> None:
 
 
 @pytest.fixture
-def workplace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], briefly_shrunk: None
-) -> Path:
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
     """A folder with what the documents assume: their example, a lock and a scenario of one's own, a stored failure."""
     for folder in ("examples", "explanation/clauses", "explanation/clock-promise"):
         shutil.copytree(ROOT / "docs" / folder, tmp_path / "docs" / folder)

@@ -14,6 +14,8 @@ from lockref.cli.main import run
 from tests.docs import ROOT
 from tests.docs.sessions import PAGES, Session, parts, patched, pictures_of, steps
 
+pytestmark = [pytest.mark.drawn, pytest.mark.shrunk]
+
 PLAYED = [page for page in PAGES if any(part.language == "console" for part in parts(page))]
 
 

@@ -22,8 +22,6 @@ from scenarios.interrupts import EXIT_CODE
 S = 1_000_000_000
 GUILTY = "tests.quality.planted.takeover:AlwaysYes"
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -84,7 +84,6 @@ def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path, campaig
         assert shown.finding.kind == finding.kind
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_shrinking_tells_how_far_it_is(tmp_path: Path) -> None:
     """It may take a minute after the last seed: a command that says nothing then looks stuck."""
     scenario, spec = load_scenario("e08"), load_provider("hudi")
@@ -108,6 +107,7 @@ def test_a_spent_budget_leaves_a_failure_as_it_was_found_and_says_so(
     assert "lockref replay LK-" in said
 
 
+@pytest.mark.shrunk
 def test_a_shrinking_that_outlasts_the_budget_ends_and_says_so(tmp_path: Path) -> None:
     """The failure is as small as it was when the time was over. A second one of the same kind is not shrunk anew."""
     scenario, spec = load_scenario("e08"), load_provider("hudi")
@@ -131,7 +131,7 @@ def test_a_shrinking_that_outlasts_the_budget_ends_and_says_so(tmp_path: Path) -
     assert (stores[0].is_short_of_time, stores[1].is_short_of_time) == (True, False)
 
 
-def test_a_shrinking_that_outlasts_its_runs_says_so(tmp_path: Path, briefly_shrunk: None) -> None:
+def test_a_shrinking_that_outlasts_its_runs_says_so(tmp_path: Path) -> None:
     scenario, spec = load_scenario("e08"), load_provider("hudi")
     finding = next(found for found in run_campaign(scenario, spec, [1]).summary.findings if found.clause == "S3")
     notes = dict(FailureStore(scenario, spec, folder=tmp_path).store(finding).notes)
@@ -139,7 +139,7 @@ def test_a_shrinking_that_outlasts_its_runs_says_so(tmp_path: Path, briefly_shru
 
 
 def test_the_replay_says_what_the_failure_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], briefly_shrunk: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command's message is that of the block."""
     monkeypatch.chdir(tmp_path)

@@ -14,8 +14,6 @@ from reports.formats.results import load_results
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import catalogue, load_scenario, parse_scenario
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -27,8 +27,6 @@ from scenarios.gate.exploration import explore
 from scenarios.runs import finished_runs
 from tests.docs import ROOT
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 FEW = ("e01-empty-store", "e08-paused-holder", "e10-pause-before-write")
 LEASE_LOCK = ROOT / "docs" / "examples" / "lease_lock.py"
 HUDI = ["gate", "--provider", "hudi", "--seeds", "1..2", "--jobs", "1"]

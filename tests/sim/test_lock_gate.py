@@ -21,8 +21,6 @@ from tests.sim import tiny_locks
 TINY = "tests.sim.tiny_locks:"
 LEASE_LOCK = f"{Path(__file__).parents[2]}/docs/examples/lease_lock.py:LeaseLock"
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -9,8 +9,6 @@ import pytest
 
 from lockref.cli.main import run
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 BAD = """from dataclasses import replace
 
 from lockref.locks.heartbeat import Heartbeat

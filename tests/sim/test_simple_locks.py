@@ -18,8 +18,6 @@ WHERE_IT_SHOWS = "a09 or h02 or e01 or u02 or loss-found"
 SHOWS_LATER = {unsound.RenewsFromTheAnswer, unsound.PutsOverALapsedRow}
 """Mistakes that the first seed does not show."""
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):

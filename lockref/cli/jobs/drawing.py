@@ -42,7 +42,7 @@ def draw_helix(console: Console, out: Path) -> int:
     """Draw the cost of each rebalancer when an instance leaves: `helix.html` in `out`, and each picture as PNG."""
     counted, drawn = [], []
     progress = Progress(console, "rebalancers and sizes", steps=len(SIZES) * len(RULES))
-    for row in rows():
+    for row in rows(SIZES):
         counted.append(row)
         progress.done()
     for picture in helix_pictures(counted):

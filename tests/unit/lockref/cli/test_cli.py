@@ -65,7 +65,6 @@ def document(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     return loaded
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_broken_clause_exits_1_and_a_kept_one_0(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 1 is for a lock that broke, 0 for one that held and was put to the test."""
     assert run(["sim", "e08", "--provider", "hudi", "--seeds", "1..5"]) == 1
@@ -73,7 +72,6 @@ def test_a_broken_clause_exits_1_and_a_kept_one_0(capsys: pytest.CaptureFixture[
     assert "lockref replay LK-" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_the_document_carries_what_gates_read(capsys: pytest.CaptureFixture[str]) -> None:
     """`--json` prints verdict, runs, clauses, failures with id, seed, clause and replay, and the digest."""
     assert run(["sim", "e09", "--provider", "hudi", "--seeds", "3..6", "--json"]) == 1
@@ -88,7 +86,6 @@ def test_the_document_carries_what_gates_read(capsys: pytest.CaptureFixture[str]
     assert len(told["digest"]) == 32  # type: ignore[arg-type]
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_several_scenarios_give_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     """The joint verdict is the worst, and each scenario has a part."""
     assert run(["sim", "e01", "e08", "--provider", "hudi", "--seeds", "1..3", "--json"]) == 1
@@ -108,6 +105,7 @@ def test_the_digest_does_not_depend_on_the_number_of_processes(capsys: pytest.Ca
     assert digests[0] == digests[1]
 
 
+@pytest.mark.shrunk
 def test_a_replayed_failure_fails_again(capsys: pytest.CaptureFixture[str]) -> None:
     """A stored failure gives the very same events; under the hardened lock the same plan is FIXED."""
     run(["sim", "e08", "--provider", "hudi", "--seeds", "1..2", "--json"])
@@ -120,7 +118,6 @@ def test_a_replayed_failure_fails_again(capsys: pytest.CaptureFixture[str]) -> N
     assert run(["replay", ".lockref/failures"]) == 1
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_history_is_judged_again_from_its_run_folder(capsys: pytest.CaptureFixture[str]) -> None:
     """`check` on a kept history says what `sim` said, under one digest, and which seed and line show it again."""
     run(["sim", "e08", "--provider", "hudi", "--seeds", "1..4", "--json"])
@@ -267,7 +264,6 @@ def test_a_comparison_of_traces_says_how_many(own_folder: Path, capsys: pytest.C
     assert "determinism: 3 seeds run twice" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_lock_in_a_file_is_put_to_the_test(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stranger's class in any file runs, and its broken promise is exit 1."""
     (own_folder / "mine.py").write_text(BELIEVER)
@@ -398,7 +394,6 @@ def test_what_broke_is_told_although_a_later_server_is_away(
     assert json.loads(Path(".lockref/runs/latest/run.json").read_text())["status"] == "failed"
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_workflow_gets_annotations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Under GitHub Actions each distinct failure is an annotation; elsewhere there is none."""
     run(["sim", "e08", "--provider", "hudi", "--seeds", "1..2"])
@@ -606,7 +601,6 @@ def test_a_forbidden_timing_is_refused_or_told_beside_every_verdict(
     assert any("unsafe timing" in notice for notice in json.loads(capsys.readouterr().out)["notices"])
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_run_of_several_parts_is_judged_part_by_part(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`check` takes whatever folder a command left, by path or by name; the worst part gives the exit code."""
     assert run(["sim", "e01", "e08", "--provider", "hudi", "--seeds", "1..4"]) == 1
@@ -617,7 +611,6 @@ def test_a_run_of_several_parts_is_judged_part_by_part(own_folder: Path, capsys:
         assert (told["runs"], told["verdict"], len(told["scenarios"])) == (8, "violated", 2)
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_demo_that_shows_too_little_says_so(
     own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -635,7 +628,6 @@ def test_a_demo_that_shows_too_little_says_so(
     assert "lockref demo --contenders 8 --for 60s" in told
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_later_attempt_of_the_demo_counts(
     own_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,6 @@ from lockref.cli.main import run
 from lockref.lab.loading import is_installed_code
 from scenarios.definition.load import catalogue
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 LOCK = """
 import pathlib
 (pathlib.Path(__file__).parent / "executed").write_text("x")

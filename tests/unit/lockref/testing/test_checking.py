@@ -23,7 +23,7 @@ must_happen: [takeover_after_expiry]
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, briefly_shrunk: None) -> Path:
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for the failures that a test stores."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -26,12 +26,17 @@ QUIET = "version: 1\nname: quiet\nclients: 2\nmust_happen: [takeover_after_expir
 PAUSE = (ROOT / "scenarios" / "catalogue" / "e08-paused-holder.yaml").read_text().replace("e08-paused-holder", "pause")
 
 
+BRIEFLY_SHRUNK = "import scenarios.failures.failure_store as store\nstore.SHRINK_RUNS_MAX = 4\n"
+"""How small a failure becomes is asked elsewhere, and costs most of a run that finds one."""
+
+
 class Project:
     """A folder with tests, and pytest run in it by a new interpreter."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.write("pytest.ini", "[pytest]\n")
+        self.write("conftest.py", BRIEFLY_SHRUNK)
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -107,6 +112,7 @@ def test_a_failure_tells_the_cause_and_the_replay_and_no_frame_of_ours(project: 
     assert (done.returncode, "FAILED, same trace" in done.stdout) == (1, True), done.stderr
 
 
+@pytest.mark.long
 def test_items_are_spread_over_processes(project: Project) -> None:
     """pytest-xdist gives the items to two processes, and the outcome is the same."""
     project.write("test_mine.py", CLASS)
@@ -276,18 +282,21 @@ def test_known_failures_are_expected_and_needs_are_asked(project: Project) -> No
     assert "lock_requires(*abilities)" in project.pytest("--markers")[1]
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ('lock_known_unsafe("e09", reason="x")', "'e09' is none of the scenarios e01-empty-store, e08-paused-holder"),
-        ('lock_known_unsafe("e08")', "takes names of scenarios and a reason"),
-        ('lock_requires("token")', "'token' is no ability; expected some of renews, tokens"),
-    ],
-)
-def test_a_wrong_marker_is_told_at_collection(written: str, message: str, project: Project) -> None:
-    marked = CLASS.replace("\nclass", f"\nimport pytest\n@pytest.mark.{written}\nclass")
-    project.write("test_mine.py", marked)
+WRONG_MARKERS = {
+    'lock_known_unsafe("e09", reason="x")': "'e09' is none of the scenarios e01-empty-store, e08-paused-holder",
+    'lock_known_unsafe("e08")': "takes names of scenarios and a reason",
+    'lock_requires("token")': "'token' is no ability; expected some of renews, tokens",
+}
+"""What is written above a class, and what is told of it."""
+
+
+def test_a_wrong_marker_is_told_at_collection(project: Project) -> None:
+    """Each in a line of its own file, and without a traceback."""
+    for number, written in enumerate(WRONG_MARKERS):
+        project.write(f"test_{number}.py", CLASS.replace("\nclass", f"\nimport pytest\n@pytest.mark.{written}\nclass"))
     code, told = project.pytest("-q")
     assert code == 2
-    assert message in told
+    for number, message in enumerate(WRONG_MARKERS.values()):
+        (line,) = [line for line in told.splitlines() if message in line]
+        assert line.startswith(f"test_{number}.py::")
     assert re.findall(r"\.py:\d+", told) == []

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from typing import Any
+
 import pytest
 from mypy import api
 
+import lockref.testing
 from tests.docs import ROOT
 
 RIGHT = """
@@ -61,11 +66,35 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [":".join(line.rpartition("/")[2].split(":")[:2]) for line in told.splitlines() if ": error:" in line]
 
 
+def functions() -> dict[str, Any]:
+    """Every function of `lockref.testing`, and every method that its classes show, by name."""
+    found: dict[str, Any] = {}
+    for name in lockref.testing.__all__:
+        value = getattr(lockref.testing, name)
+        if inspect.isfunction(value):
+            found[name] = value
+        elif inspect.isclass(value):
+            shown = (each for each in vars(value).items() if not each[0].startswith("_"))
+            found |= {f"{name}.{part}": method for part, method in shown if inspect.isfunction(method)}
+    return found
+
+
+@pytest.mark.parametrize("name", functions())
+def test_every_argument_and_answer_has_a_type(name: str) -> None:
+    """What a checker must know of a function; what it makes of that, the two long tests ask the checker itself."""
+    function = functions()[name]
+    written = inspect.get_annotations(function)
+    assert {each for each in inspect.signature(function).parameters if each != "self"} | {"return"} <= set(written)
+    assert not [each for each in written.values() if re.search(r"\bAny\b", str(each))]
+
+
+@pytest.mark.long
 def test_a_strict_checker_accepts_a_users_tests(complaints: list[str]) -> None:
     """Every argument and attribute has a type, and none is Any."""
     assert [line for line in complaints if line.startswith("test_right")] == []
 
 
+@pytest.mark.long
 def test_a_strict_checker_refuses_what_is_wrong(complaints: list[str]) -> None:
     """A lock that is a number, seeds that are a text, an outcome that there is not."""
     assert [line for line in complaints if line.startswith("test_wrong")] == [

@@ -398,7 +398,6 @@ def test_a_race_of_which_no_round_was_judged_is_no_share():
     assert (share.is_asked_once, share.judged) == (True, 0)
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_the_command_shows_two_runs_side_by_side(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -424,7 +423,6 @@ def test_the_command_shows_two_runs_side_by_side(
     assert "'latest' holds no history: name a run" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_the_runs_of_an_evaluation_are_parts_of_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,8 +34,6 @@ from tests.histories import TIMING, History
 from tests.hostile_text import WORD, obeyed, unshown, wrong_files
 from tests.unit.reports.comparison.test_comparison import subject
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 LINE = " ".join(WORD.splitlines())
 LEASE_LOCK = Path(__file__).resolve().parents[4] / "docs" / "examples" / "lease_lock.py"
 LOCKS = f"""

@@ -40,6 +40,8 @@ from reports.html.markdown import markdown
 from reports.html.sections import build_section, shown_parts
 from reports.pipeline.timeline import build_timeline
 
+pytestmark = pytest.mark.drawn
+
 HOSTILE = "</script><script>alert(1)</script>\n\x1b[31m\u202e$\\frac{x}$ \"' & `x` | [a](b) <!--" + "A" * 10_000
 MS = 1_000_000
 SECOND = 1000 * MS

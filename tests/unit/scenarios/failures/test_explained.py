@@ -88,7 +88,6 @@ def test_a_run_and_its_explanation_give_one_cause(stored: dict[str, Path]) -> No
     assert because["L4"].startswith("n1 was paused for")
 
 
-@pytest.mark.usefixtures("briefly_shrunk")
 def test_a_run_names_no_fault_that_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were no fault needed for the late notice, its cause in `results.json` would name none."""
     monkeypatch.chdir(tmp_path)
