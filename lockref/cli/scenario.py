@@ -110,7 +110,8 @@ def schema_command(output: Path | None) -> None:
 
     if output is not None and not output.parent.is_dir():
         raise click.BadParameter(f"there is no folder {output.parent}", param_hint="--output")
-    text = json.dumps(scenario_schema(), indent=1, sort_keys=True) + "\n"
+    # A line for each key and no indentation: the file is a third smaller, and a change is still seen line by line.
+    text = json.dumps(scenario_schema(), indent=0, sort_keys=True) + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -19,6 +19,8 @@ from scenarios.definition.schema import CLAUSE_PATTERN, NAME_PATTERN, Scenario
 
 COMPLAINTS_MAX = 10
 CATALOGUE = Path(__file__).parent.parent / "catalogue"
+SEARCHED = Path(__file__).parent.parent / "search"
+"""The folder of the small worlds that searches take: known by name, and in no catalogue."""
 
 _ITEM = re.compile(r"([A-Za-z])([0-9]{1,2})")
 
@@ -26,6 +28,7 @@ _ITEM = re.compile(r"([A-Za-z])([0-9]{1,2})")
 def load_scenario(path: str | Path, *, may_import: bool = True) -> Scenario:
     """The scenario in a file, or of that name in the catalogue: `e08-paused-holder` (`.yaml` or not), `e08`, `E8`.
 
+    So are the worlds of searches: `small-world` and `two-turns` (`scenarios.search.worlds`).
     may_import: also look at the locks and programs that it names, which imports them.
     Errors: ConfigError with the place, for anything that is wrong with it.
     """
@@ -47,6 +50,8 @@ def find_scenario(path: Path) -> Path:
     if item := _ITEM.fullmatch(name):
         # The notes and verdicts write E8, the file's name begins with e08.
         name = f"{item[1].lower()}{int(item[2]):02d}"
+    if (small := SEARCHED / f"{name}.yaml").is_file():
+        return small
     files = catalogue()
     # A whole name is meant as such: `swarm` is not short for `swarm-overload`.
     matches = [file for file in files if file.stem == name] or [

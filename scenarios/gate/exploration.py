@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
 from lockref.errors import LockrefError
 from lockref.lab.loading import ProviderSpec
+from lockref.runtime import ThreadRuntime
 from reports.checks.spec import VIOLATED
 from reports.checks.verdicts import decide
 from scenarios import interrupts
@@ -18,9 +20,12 @@ from scenarios.definition.schema import Scenario
 from scenarios.gate.abilities import Abilities
 from scenarios.gate.demands import Demands, demands_on, not_demanded_of
 from scenarios.gate.observed import with_observed
+from scenarios.gate.searches import Searched, search, searched_worlds
 from scenarios.gate.shares import ScenarioProgress, next_round
 from scenarios.gate.spending import FIRST_SEEDS, FirstRuns, further_seeds
 from scenarios.worlds.judged_result import JudgedResult
+
+_monotonic_ns: Final = ThreadRuntime().monotonic_ns
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +35,8 @@ class Explored:
     demands: what it asks of this lock. misfit: why it says nothing about the lock; "" if it does.
     source: the file, if it is the user's own; what that demands has to come about. "" for one of the catalogue.
     result: its runs, judged; None where none was made, because of the misfit or of `error`.
+    searched: in the place of a result, of a world that is searched and has no seeds of its own (`searches`).
+    searched_ns: real time of that search.
     """
 
     scenario: Scenario
@@ -37,7 +44,19 @@ class Explored:
     misfit: str = ""
     source: str = ""
     result: CampaignResult | None = None
+    searched: Searched | None = None
+    searched_ns: int = 0
     error: LockrefError | None = None
+
+    @property
+    def judged(self) -> CampaignResult | Searched | None:
+        """The runs, judged, in whichever way they were made; None where nothing was run."""
+        return self.result if self.searched is None else self.searched
+
+    @property
+    def spent_ns(self) -> int:
+        """Real time of its runs, over all processes."""
+        return self.searched_ns if self.result is None else self.result.spent_ns
 
     @property
     def reference(self) -> str:
@@ -72,6 +91,7 @@ def explore(
     left_ns: Callable[[], int] | None = None,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
     on_plan: Callable[[int], None] = lambda _seeds: None,
+    on_searched: Callable[[Searched], None] = lambda _result: None,
 ) -> Exploration:
     """Run every scenario that says something about the lock.
 
@@ -80,7 +100,7 @@ def explore(
     seeds: of each scenario; None for as many as `spending` deals out. cluster: runs them in the place of processes.
     is_over: asked between pieces of work; True ends.
     left_ns: the real time that is left, of which all is to be used (`shares`); None to end after what was dealt out.
-    on_plan: told, before each round, how many seeds it will run.
+    on_plan: told, before each round, how many seeds it will run. on_searched: told how far a search is.
     A Ctrl-C ends the exploration, and what was run stands.
     """
     exploration = _Explorer(
@@ -94,10 +114,12 @@ def explore(
         is_over=is_over,
         on_progress=on_progress,
         on_plan=on_plan,
+        on_searched=on_searched,
     )
     exploration.run_first_seeds(seeds)
     if seeds is None:
         exploration.run_planned_seeds()
+    exploration.search_worlds()
     cut = exploration.why_cut()
     if seeds is None and left_ns is not None:
         exploration.run_until_the_time_is_over(left_ns)
@@ -120,6 +142,7 @@ class _Explorer:
         is_over: Callable[[], bool],
         on_progress: Callable[[CampaignResult], None],
         on_plan: Callable[[int], None],
+        on_searched: Callable[[Searched], None],
     ) -> None:
         """The arguments are those of `explore`."""
         self._spec = spec
@@ -131,6 +154,7 @@ class _Explorer:
         self._is_over = is_over
         self._on_progress = on_progress
         self._on_plan = on_plan
+        self._on_searched = on_searched
         self._is_interrupted = False
         self._parts = [
             Explored(
@@ -141,7 +165,9 @@ class _Explorer:
             )
             for name, scenario in scenarios.items()
         ]
-        self._running = [part for part in self._parts if not part.misfit and part.demands.is_run]
+        run = [part for part in self._parts if not part.misfit and part.demands.is_run]
+        self._running = [part for part in run if part.scenario.name not in searched_worlds()]
+        self._searching = [part for part in run if part.scenario.name in searched_worlds()]
 
     def run_first_seeds(self, seeds: Sequence[int] | None) -> None:
         """Run each scenario over `seeds`, or over the first few where the caller names none."""
@@ -153,6 +179,19 @@ class _Explorer:
             return
         more = further_seeds({part.scenario.name: _first_runs(part) for part in self._running if _may_go_on(part)})
         self._run({name: range(FIRST_SEEDS + 1, FIRST_SEEDS + 1 + number) for name, number in more.items()})
+
+    def search_worlds(self) -> None:
+        """Search the small worlds that are parts of this gate."""
+        for part in self._searching:
+            if self._must_end():
+                return
+            began_ns = _monotonic_ns()
+            result = search(part.scenario, self._spec, self._has, is_over=self._is_over, on_progress=self._on_searched)
+            part.searched_ns = _monotonic_ns() - began_ns
+            part.error = result.error
+            if result.summary.runs:
+                part.searched = result
+            self._is_interrupted = result.is_interrupted or interrupts.was_heard()
 
     def run_until_the_time_is_over(self, left_ns: Callable[[], int]) -> None:
         """Run further seeds in rounds (`shares`), until too little time is left for one. left_ns: see `explore`."""

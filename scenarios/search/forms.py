@@ -67,6 +67,7 @@ class Form:
 
     name: for people. cut: where on its way. fields: of the fault, without its id and its place.
     is_last: the client does not ask for the lock again after the cycle of that request.
+    is_late: the request takes effect after a lease, when a successor is at work.
     """
 
     name: str
@@ -75,6 +76,12 @@ class Form:
     fields: Callable[[RequestPlace, Terms], Fields]
     ops: frozenset[str] | None = None
     is_last: bool = False
+    is_late: bool = False
+
+    @property
+    def way(self) -> str:
+        """The name without the cut: the same wherever on its way the request is struck."""
+        return self.name.removesuffix(f" at {self.cut}")
 
     def fits(self, place: RequestPlace, terms: Terms) -> bool:
         """False for a form that says nothing about such a request, such as a clock that may not be wrong."""
@@ -106,7 +113,7 @@ def _request_forms() -> Iterator[Form]:
         name="request late", kind="delay", cut="c1", fields=lambda _p, t: {"by_ns": t.late_ns, "direction": "request"}
     )
     yield Form(
-        name="request later than a lease", kind="delay", cut="c1", ops=CHANGING_OPS,
+        name="request later than a lease", kind="delay", cut="c1", ops=CHANGING_OPS, is_late=True,
         fields=lambda _p, t: {"by_ns": t.beyond_ns, "direction": "request"},
     )  # fmt: skip
     yield Form(
@@ -114,8 +121,9 @@ def _request_forms() -> Iterator[Form]:
         fields=lambda _p, t: {"by_ns": t.patience_ns * 4 // 5, "direction": "reply"},
     )  # fmt: skip
     yield Form(
-        name="arrived again", kind="duplicate", cut="c1", ops=CHANGING_OPS, fields=lambda _p, t: {"gap_ns": t.beyond_ns}
-    )
+        name="arrived again", kind="duplicate", cut="c1", ops=CHANGING_OPS, is_late=True,
+        fields=lambda _p, t: {"gap_ns": t.beyond_ns},
+    )  # fmt: skip
     yield Form(name="sent again by the SDK", kind="hidden_retry", cut="c2", ops=CHANGING_OPS, fields=nothing)
     # The same, and the client leaves: nobody cleans up what it does not know.
     yield Form(name="answer lost, and no more", kind="lose_reply", cut="c3", fields=nothing, is_last=True)
@@ -132,13 +140,13 @@ def _state_forms(cut: str) -> Iterator[Form]:
 
     beyond = of(lambda _p, t: {"for_ns": t.beyond_ns})
     within = of(lambda _p, t: {"for_ns": t.within_ns})
-    yield Form(name=f"paused beyond its lease at {cut}", kind="pause", cut=cut, fields=beyond)
+    yield Form(name=f"paused beyond its lease at {cut}", kind="pause", cut=cut, fields=beyond, is_late=cut == "c0")
     yield Form(name=f"paused within its lease at {cut}", kind="pause", cut=cut, fields=within)
     yield Form(
         name=f"heartbeat paused at {cut}", kind="pause", cut=cut,
         fields=of(lambda _p, t: {"for_ns": t.beyond_ns, "task": "heartbeat"}),
     )  # fmt: skip
-    yield Form(name=f"suspended at {cut}", kind="suspend", cut=cut, fields=beyond)
+    yield Form(name=f"suspended at {cut}", kind="suspend", cut=cut, fields=beyond, is_late=cut == "c0")
     yield Form(name=f"crashed at {cut}", kind="crash", cut=cut, fields=of(lambda _p, _t: {}))
     yield Form(
         name=f"crashed and started again at {cut}", kind="crash", cut=cut,

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from lockref.lab.loading import ProviderSpec
@@ -38,6 +38,7 @@ from scenarios.search.result import SearchResult, begun
 from scenarios.search.trials import Piece, Trial, Tried, cut_into_pieces, run_piece
 from sim.faults.fault import Fault
 from sim.faults.plan import FaultPlan
+from sim.kernel.streams import stream
 
 PLACED_MAX: Final = 2
 """Two clock jumps stay within the envelope, three do not; and pairs are what time suffices for."""
@@ -47,6 +48,9 @@ TRIALS_PER_PROCESS_MIN: Final = 400
 
 WORDS: Final = {"faults": None, "faults:1": 1, "faults:2": 2}
 """The words for a search on a command line, each with its most faults; None: as many as it takes, at most two."""
+
+ORDER_SEED: Final = 1
+"""The seed of the drawn part of the order: the same for every scenario, lock and seed of a run."""
 
 _ORDER: Final = {form.name: place for place, form in enumerate(FORMS)}
 
@@ -185,6 +189,7 @@ def search_placements(
     *,
     faults_max: int = PLACED_MAX,
     goes_on: bool = False,
+    is_spread: bool = False,
     processes: int = 1,
     trials_max: int | None = None,
     not_demanded: frozenset[str] = frozenset(),
@@ -193,8 +198,9 @@ def search_placements(
 ) -> SearchResult:
     """Place one fault everywhere, for each seed, then a second one after each first one.
 
-    faults_max: 1 or 2. goes_on: place second faults also where one alone has broken a clause. trials_max: so many runs
-    at most. is_over: asked after each piece of work; True ends the search.
+    faults_max: 1 or 2. goes_on: place second faults also where one alone has broken a clause. is_spread: take as first
+    faults each way of going wrong at each operation once, so that a few hundred runs come to pairs. trials_max: so many
+    runs at most. is_over: asked after each piece of work; True ends the search.
     A Ctrl-C ends it, and what was tried stands (`is_interrupted`). Errors: a lock that raises what is no LockError ends
     it with `error` set.
     """
@@ -203,7 +209,7 @@ def search_placements(
     search = _Search(result, spec, processes=processes, trials_max=trials_max, is_over=is_over, tell=on_progress)
     try:
         for seed in seeds:
-            search.run(Placements(scenario, seed), faults_max=faults_max, goes_on=goes_on)
+            search.run(Placements(scenario, seed), faults_max=faults_max, goes_on=goes_on, is_spread=is_spread)
     except KeyboardInterrupt:
         result.is_interrupted = True
     search.conclude(faults_max)
@@ -237,8 +243,8 @@ class _Search:
         self._alike = [0, 0]
         self._second_spared = 0
 
-    def run(self, placements: Placements, *, faults_max: int, goes_on: bool) -> None:
-        """Search one seed."""
+    def run(self, placements: Placements, *, faults_max: int, goes_on: bool, is_spread: bool) -> None:
+        """Search one seed. Arguments: as of `search_placements`."""
         if self._ended:
             return
         bases = [
@@ -252,6 +258,8 @@ class _Search:
         placements.learn(base)
         singles = _kinds_first(placements.at(base.places))
         self._planned[0] += len(singles)
+        if is_spread:
+            singles = _one_of_each(singles)
         firsts: list[tuple[Placement, Tried]] = []
         trials = (placements.trial(next(self._numbers), single) for single in singles)
         seen = {base.trace}
@@ -340,6 +348,9 @@ class _Search:
                 watched=watched,
             )
 
+        if self._trials_max is not None:
+            left = self._trials_max - self._result.summary.runs
+            trials, total = islice(trials, left), min(left, total)
         processes = self._processes if total >= TRIALS_PER_PROCESS_MIN else 1
         with closing(executor_for(processes, total).map(run_piece, cut_into_pieces(trials, piece))) as answers:
             for answer in answers:
@@ -354,41 +365,46 @@ class _Search:
 
 def _kinds_first(singles: Iterable[Placement]) -> list[Placement]:
     """The same, each kind of fault at each operation once before any of them twice."""
-    met: Counter[tuple[object, ...]] = Counter()
+    met: Counter[Key] = Counter()
     ranked: list[tuple[int, Placement]] = []
     for single in singles:
-        met[_coarse(single)] += 1
-        ranked.append((met[_coarse(single)], single))
+        met[_kind(single)] += 1
+        ranked.append((met[_kind(single)], single))
     return [single for _, single in sorted(ranked, key=lambda each: each[0])]
+
+
+def _one_of_each(singles: Sequence[Placement]) -> list[Placement]:
+    """Each way of going wrong at each operation once: at any cut of the first such request, since rivals follow it."""
+    found: dict[Key, Placement] = {}
+    for single in sorted(_shuffled(singles, "first"), key=lambda each: each.place.at_ns):
+        found.setdefault(_way(single), single)
+    return [single for single in singles if found[_way(single)] is single]
 
 
 def _in_order(
     placements: Placements, firsts: Sequence[tuple[Placement, Tried]]
 ) -> Iterator[tuple[Placement, Placement]]:
-    """Every pair once: those first that show a pair of kinds and operations for the first time, then of forms.
+    """Every pair once: those first that show something together for the first time, as `GRAINS` says.
 
-    Of one client before those of two, because a lock's state is what a first fault changes. First faults take turns, so
-    that a search which is cut off has not spent all its time on the earliest request.
+    First faults take turns, so that a search which is cut off has not spent all its time on the earliest request. Which
+    of many second faults stands for its grain is drawn: else all begin with the same cut of the same request.
     """
     given: set[tuple[int, tuple[str, str, int], str]] = set()
 
     def seconds(number: int) -> Iterator[Placement]:
         first, tried = firsts[number]
-        found = list(placements.after(first, tried.places))
-        # Each first fault begins elsewhere among the second ones: else all begin with the same kind.
-        turn = number * len(found) // max(1, len(firsts))
-        return iter(found[turn:] + found[:turn])
+        return iter(_shuffled(list(placements.after(first, tried.places)), f"second/{number}"))
 
-    for grain, are_together in ((_coarse, True), (_coarse, False), (_fine, True), (_fine, False), (None, None)):
-        seen: set[tuple[object, ...]] = set()
+    for grain in GRAINS:
+        seen: set[Key] = set()
         waiting = {number: seconds(number) for number in range(len(firsts))}
         while waiting:
             for number in list(waiting):
                 first = firsts[number][0]
                 for second in waiting[number]:
                     if grain is not None:
-                        key = (*grain(first), *grain(second))
-                        if key in seen or (first.place.client == second.place.client) is not are_together:
+                        key = (*grain.first(first), *grain.second(second))
+                        if key in seen or not grain.takes(first, second):
                             continue
                         seen.add(key)
                     name = (number, second.place.request, second.form.name)
@@ -400,9 +416,55 @@ def _in_order(
                     del waiting[number]
 
 
-def _coarse(placement: Placement) -> tuple[object, ...]:
+def _shuffled(placed: Sequence[Placement], label: str) -> list[Placement]:
+    """The same in another order, which is always the same."""
+    found = list(placed)
+    stream(ORDER_SEED, label).shuffle(found)
+    return found
+
+
+Key = tuple[object, ...]
+
+
+def _kind(placement: Placement) -> Key:
     return placement.form.kind, placement.place.op
 
 
-def _fine(placement: Placement) -> tuple[object, ...]:
+def _way(placement: Placement) -> Key:
+    return placement.form.way, placement.place.op
+
+
+def _form(placement: Placement) -> Key:
     return placement.form.name, placement.place.op
+
+
+def _op(placement: Placement) -> Key:
+    return (placement.place.op,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grain:
+    """The novelty of a pair. first, second: the part of each fault that counts. is_late: only second ones that are."""
+
+    first: Callable[[Placement], Key]
+    second: Callable[[Placement], Key]
+    is_one_client: bool
+    is_late: bool = False
+
+    def takes(self, first: Placement, second: Placement) -> bool:
+        """Is it about such a pair?"""
+        is_one = first.place.client == second.place.client
+        return is_one is self.is_one_client and (second.form.is_late or not self.is_late)
+
+
+GRAINS: Final[tuple[Grain | None, ...]] = (
+    Grain(first=_way, second=_op, is_one_client=True, is_late=True),
+    Grain(first=_way, second=_op, is_one_client=True),
+    Grain(first=_kind, second=_kind, is_one_client=True),
+    Grain(first=_kind, second=_kind, is_one_client=False),
+    Grain(first=_form, second=_form, is_one_client=True),
+    Grain(first=_form, second=_form, is_one_client=False),
+    None,
+)
+"""The order of pairs. One client before two, because a lock's state is what a first fault changes; and a second fault
+by which a request takes effect under a successor before all others, because then it shows what the lock does."""

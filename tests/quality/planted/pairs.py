@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from lockref.locks.values import Stored
 from lockref.storage.lock import StorageLock
 from lockref.storage.lockfile import LockFile
 from lockref.stores.port import Version, WriteReply
 from lockref.words import Outcome
 from tests.quality.planted.broken import WritesApart, other
+from tests.quality.planted.registry import Bug
 
 
 class _Shaken(WritesApart):
@@ -53,3 +55,87 @@ class ReleasesBlindlyAfterALostRenewal(StorageLock):
     """After a renewal without an answer the lock is given back without a condition (M4, S6)."""
 
     parts = other(cell=_ReleasesBlindlyAfterSilence)
+
+
+class _ReleasesBlindlyAfterALostGrant(_Shaken):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.noting(super().acquire(if_version, record), Outcome.AMBIGUOUS)
+
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record) if self.is_shaken else super().release(if_version, record)
+
+
+class ReleasesBlindlyAfterALostGrant(StorageLock):
+    """A grant whose answer was lost is given back without a condition (M4, S6)."""
+
+    parts = other(cell=_ReleasesBlindlyAfterALostGrant)
+
+
+class _RenewsBlindlyAfterAConflict(_Shaken):
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.noting(super().acquire(if_version, record), Outcome.CONFLICT)
+
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record) if self.is_shaken else super().renew(if_version, record)
+
+
+class RenewsBlindlyAfterAConflict(StorageLock):
+    """A grant that came after a 409 is renewed without a condition (C1, A5)."""
+
+    parts = other(cell=_RenewsBlindlyAfterAConflict)
+
+
+class _ReleasesBlindlyAfterAThrottledRenewal(_Shaken):
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.noting(super().renew(if_version, record), Outcome.THROTTLED)
+
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record) if self.is_shaken else super().release(if_version, record)
+
+
+class ReleasesBlindlyAfterAThrottledRenewal(StorageLock):
+    """After a renewal that was throttled the lock is given back without a condition (M24, S6)."""
+
+    parts = other(cell=_ReleasesBlindlyAfterAThrottledRenewal)
+
+
+class _TakesBlindlyAfterALostRelease(_Shaken):
+    def release(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.noting(super().release(if_version, record), Outcome.AMBIGUOUS)
+
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record) if self.is_shaken else super().acquire(if_version, record)
+
+
+class TakesBlindlyAfterALostRelease(StorageLock):
+    """After a release without an answer the next grant is written without a condition (U4, S1)."""
+
+    parts = other(cell=_TakesBlindlyAfterALostRelease)
+
+
+class _RenewsBlindlyAfterALostRead(_Shaken):
+    def look(self) -> Stored[LockFile] | None:
+        found = super().look()
+        self.is_shaken = self.is_shaken or found is None
+        return found
+
+    def renew(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record) if self.is_shaken else super().renew(if_version, record)
+
+
+class RenewsBlindlyAfterALostRead(StorageLock):
+    """A client that once got no answer to a read renews without a condition (C1, S6)."""
+
+    parts = other(cell=_RenewsBlindlyAfterALostRead)
+
+
+PAIRED = (
+    Bug("pairs:RenewsBlindlyAfterALostGrant", "C1 M4", "swarm", "S1 S6"),
+    Bug("pairs:ReleasesBlindlyAfterALostRenewal", "M4 S6", "swarm", "S1 S6"),
+    Bug("pairs:ReleasesBlindlyAfterALostGrant", "M4 S6", "swarm", "S1 S6"),
+    Bug("pairs:RenewsBlindlyAfterAConflict", "C1 A5", "swarm", "S1 S6"),
+    Bug("pairs:ReleasesBlindlyAfterAThrottledRenewal", "M24 S6", "swarm", "S1 S6"),
+    Bug("pairs:TakesBlindlyAfterALostRelease", "U4 S1", "swarm", "S1 S5"),
+    Bug("pairs:RenewsBlindlyAfterALostRead", "C1 S6", "swarm", "S1 S6"),
+)
+"""The bugs that need a pair of faults. No seed of a scenario is known to show each: `swarm` may."""

@@ -21,6 +21,7 @@ from reports.formats.gate_result import (
     Outcome,
 )
 from scenarios.gate.causes import Cause, also_broken
+from scenarios.gate.searches import DRAWN, PLACED, SCHEDULES
 from scenarios.gate.spending import FIRST_SEEDS
 from scenarios.worlds.attribution import LockRaised
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from reports.formats.results import Results
     from scenarios.gate.abilities import Abilities
     from scenarios.gate.exploration import Exploration, Explored
+
+_GOES_ON: Final = {PLACED: "faults", DRAWN: f"{SCHEDULES.policy}"}
+"""How a command goes on with a world that was searched."""
 
 FEW: Final = 9
 """So few seeds bound no share of the runs that is worth telling."""
@@ -140,7 +144,7 @@ def unexplored(found_by: Exploration) -> list[str]:
     if found_by.cut:
         few = sum(number <= FIRST_SEEDS for number in began)
         never = sum(
-            part.demands.is_run and not part.misfit and (part.result is None or not part.result.summary.runs)
+            part.demands.is_run and not part.misfit and (part.judged is None or not part.judged.summary.runs)
             for part in found_by.explored
         )
         found.append(
@@ -154,6 +158,12 @@ def unexplored(found_by: Exploration) -> list[str]:
             f"more seeds: each scenario ran {seeds_in_words(began)}; a mistake that shows in {share} "
             "may have been missed (at 95 %)"
         )
+    found += [
+        f"the rest of {part.scenario.name}, of which {counted(part.searched.summary.runs, 'run')} were made "
+        f"(`lockref sim {part.scenario.name} --explore {_GOES_ON[part.scenario.name]}` goes on)"
+        for part in found_by.explored
+        if part.searched is not None
+    ]
     return [*found, "real servers (`lockref bench`)"]
 
 

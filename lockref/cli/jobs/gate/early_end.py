@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lockref.durations import plain_duration
 from lockref.runtime import ThreadRuntime
@@ -13,7 +13,9 @@ from scenarios.gate.known import KnownFailure
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.gate.options import GateOptions
-    from scenarios.campaign import CampaignResult
+    from scenarios.worlds.judged_result import JudgedResult
+
+R = TypeVar("R", bound="JudgedResult")
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
 
@@ -43,10 +45,10 @@ class EarlyEnd:
         self._now_ns = now_ns
         self._failed: dict[str, bool] = {}
 
-    def looking(self, show: Callable[[CampaignResult], None]) -> Callable[[CampaignResult], None]:
+    def looking(self, show: Callable[[R], None]) -> Callable[[R], None]:
         """`show`, which also looks at what a scenario has shown so far."""
 
-        def look(result: CampaignResult) -> None:
+        def look(result: R) -> None:
             self._look(result)
             show(result)
 
@@ -81,7 +83,7 @@ class EarlyEnd:
             )
         return ""
 
-    def _look(self, result: CampaignResult) -> None:
+    def _look(self, result: JudgedResult) -> None:
         for finding in first_cause(result.summary.findings):
             shape = shape_of(finding.clause, finding.witness).replace(" ", "-") or "broken"
             begin = f"{finding.clause}:{shape}"

@@ -28,6 +28,7 @@ from lockref.host_processes import cores
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.strict_json import printable_json
+from lockref.words import counted
 from reports.account import summarised_results, write_run
 from reports.checks.spec import CLAUSES
 from reports.formats.exit_codes import INCONCLUSIVE as OPEN
@@ -51,7 +52,10 @@ from scenarios.gate.abilities import ask
 from scenarios.gate.causes import Case, Cause, Examined, causes_of, first_cause
 from scenarios.gate.demands import Ability
 from scenarios.gate.exploration import Exploration, Explored, explore
+from scenarios.gate.searches import searched_worlds
 from scenarios.runs import provenance
+from scenarios.search.failing import FailingTrials
+from scenarios.search.result import SearchResult
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.gate.options import Chosen, GateOptions
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from reports.formats.results import Results
     from scenarios.campaign import Cluster
     from scenarios.gate.abilities import Abilities
+    from scenarios.gate.searches import Searched
     from scenarios.runs import RunFolder
 
 _monotonic_ns: Final = ThreadRuntime().monotonic_ns
@@ -96,7 +101,11 @@ def run_gate(
     spec.require_virtual_time()
     if (Ability.LEASE, False) in declared and not {LEASE, NO_LEASE} & set(spec.claims):
         spec = replace(spec, claims=(*spec.claims, NO_LEASE))
-    chosen = choose(options, judged_catalogue(), spec.name)
+    known_scenarios = judged_catalogue()
+    if seeds is None:
+        # A caller who names the seeds has said what is to be run.
+        known_scenarios |= searched_worlds()
+    chosen = choose(options, known_scenarios, spec.name)
     about = provenance(
         {
             "provider": provider,
@@ -183,8 +192,26 @@ def _explored(
         left_ns=left_ns,
         on_progress=early_end.looking(progress.show),
         on_plan=progress.expect,
+        on_searched=early_end.looking(lambda result: _tell_searched(console, result)),
     )
     return replace(found, cut=early_end.reason) if found.cut and not found.is_interrupted else found
+
+
+def _tell_searched(console: Console, result: Searched) -> None:
+    console.progress(f"{result.scenario}: searched in {counted(result.summary.runs, 'run')}")
+
+
+def _seed_of(part: Explored, finding: Finding, provider: str) -> tuple[int, str]:
+    """The seed of the run that speaks for a finding, and the line that repeats it; "" where a seed alone does not."""
+    line = f"lockref sim {part.reference} --provider {provider} --seed"
+    match part.searched:
+        case None:
+            return finding.run, f"{line} {finding.run}"
+        case SearchResult():
+            return part.searched.failing[finding.run].seed, ""
+        case _:
+            seed = part.searched.repeatable[finding.run].seed
+            return seed, f"{line} {seed} {part.searched.exploration.options}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,26 +274,18 @@ class _Gate:
         return [
             Case(name, finding, order)
             for order, (name, part) in enumerate(self._parts.items())
-            if part.result is not None
-            for finding in first_cause(part.result.summary.findings)
+            if part.judged is not None
+            for finding in first_cause(part.judged.summary.findings)
         ]
 
     def _examined(self, case: Case) -> Examined:
         """Run the failure once more, store it, and shrink it while there is time."""
         part = self._parts[case.scenario]
-        store = FailureStore(
-            part.scenario,
-            self._spec,
-            source=part.source,
-            is_in_a_hurry=self._found.is_interrupted or interrupts.was_heard(),
-            budget=self._budget,
-            on_progress=self._console.progress,
-        )
-        record = store.store(case.finding)
+        record = self._store_of(part).store(case.finding)
         self._records[case.scenario, case.finding.key] = record
         finding = record.shown.finding if record.shown is not None else case.finding
-        assert part.result is not None, "only what ran has failed"
-        demanded = set(CLAUSES) - part.result.summary.not_demanded
+        assert part.judged is not None, "only what ran has failed"
+        demanded = set(CLAUSES) - part.judged.summary.not_demanded
         return Examined(
             identity=record.id,
             replay=record.replay,
@@ -276,6 +295,25 @@ class _Gate:
             beside={clause: at_ns for clause, at_ns in record.broken.items() if clause not in demanded},
             is_shrunk=record.is_shrunk,
             client=client_of(finding),
+        )
+
+    def _store_of(self, part: Explored) -> FailureStore | FailingTrials:
+        is_in_a_hurry = self._found.is_interrupted or interrupts.was_heard()
+        tell = self._console.progress
+        if isinstance(part.searched, SearchResult):
+            failing = part.searched.failing
+            return FailingTrials(
+                failing, self._spec, is_in_a_hurry=is_in_a_hurry, budget=self._budget, on_progress=tell
+            )
+        return FailureStore(
+            part.scenario,
+            self._spec,
+            source=part.source,
+            is_in_a_hurry=is_in_a_hurry,
+            budget=self._budget,
+            on_progress=tell,
+            again=None if part.searched is None else part.searched.again,
+            options="" if part.searched is None else f" {part.searched.exploration.options}",
         )
 
     def _concluded_part(self, part: Explored) -> GatedScenario:
@@ -292,9 +330,9 @@ class _Gate:
         if part.misfit and part.source:
             reason = f"{part.source} does not apply to {self._spec.name}: {part.misfit}"
             return GatedScenario(**about, outcome=NOT_RUN, reason=reason, exit_code=USAGE)  # type: ignore[arg-type]
-        if part.result is None and part.demands.is_run and not part.misfit:
+        if part.judged is None and part.demands.is_run and not part.misfit:
             return GatedScenario(**about, outcome=INCONCLUSIVE, exit_code=OPEN)  # type: ignore[arg-type]
-        if part.result is None:
+        if part.judged is None:
             reason = part.misfit or part.demands.not_applicable
             return GatedScenario(**about, outcome=NOT_APPLICABLE, reason=reason)  # type: ignore[arg-type]
         results = self._written(part)
@@ -305,22 +343,22 @@ class _Gate:
             outcome=outcome,
             reason=reason_of(results, part, outcome),
             runs=results.runs,
-            seconds=part.result.spent_ns / NS_PER_S,
+            seconds=part.spent_ns / NS_PER_S,
             broken=tuple(results.broken),
-            broken_limits=tuple(str(kept) for _, kept in part.result.summary.thresholds if kept.verdict == VIOLATED),
+            broken_limits=tuple(str(kept) for _, kept in part.judged.summary.thresholds if kept.verdict == VIOLATED),
             groups=tuple(
                 cause.known.identity
                 for cause in self._causes
                 if any(case.scenario == scenario.name for case in cause.cases)
             ),
-            clauses=tuple(sorted(part.result.summary.judged)),
+            clauses=tuple(sorted(part.judged.summary.judged)),
             exit_code=code_of([results], self._allowed) if is_asked else 0,
         )
 
     def _written(self, part: Explored) -> Results:
         """The account of one scenario, written to its part of the folder with the histories that were kept."""
-        assert part.result is not None, "only what ran has an account"
-        done = part.result
+        assert part.judged is not None, "only what ran has an account"
+        done = part.judged
         results = summarised_results(
             done.summary,
             title=done.title,
@@ -340,10 +378,10 @@ class _Gate:
         known = self._records.get((part.scenario.name, finding.key))
         if known is not None:
             return known
-        seed_line = f"lockref sim {part.reference} --provider {self._spec.name} --seed {finding.run}"
+        seed, seed_line = _seed_of(part, finding, self._spec.name)
         example = self._example_of(part.scenario.name, finding)
-        notes = (("as in", example), ("from seed", seed_line)) if example else (("from seed", seed_line),)
-        return _Alike(id=f"{finding.clause}-{finding.run}", seed=finding.run, replay=seed_line, notes=notes)
+        notes = (*((("as in", example),) if example else ()), *((("from seed", seed_line),) if seed_line else ()))
+        return _Alike(id=f"{finding.clause}-{finding.run}", seed=seed, replay=seed_line, notes=notes)
 
     def _example_of(self, scenario: str, finding: Finding) -> str:
         """The id of the failure that is the example of this cause; "" for what followed from another clause."""

@@ -111,19 +111,21 @@ def test_a_client_that_does_not_ask_again_ends_with_that_turn(small: tuple[Place
     assert {place.cycle for place in tried.places if place.client == "n1"} == {1}
 
 
-def test_pairs_come_once_each_and_new_pairs_of_kinds_first(small: tuple[Placements, Tried]) -> None:
-    """What a cut-off search has seen is spread over all kinds and operations."""
+def test_pairs_come_once_each_and_those_that_show_something_new_first(small: tuple[Placements, Tried]) -> None:
+    """What a cut-off search has seen is spread over all ways of going wrong and all operations after them."""
     placements, base = small
     firsts = [(each, base) for each in list(placements.at(base.places))[::150]]
     pairs = list(_in_order(placements, firsts))
     assert len(pairs) == len(set(pairs)) == sum(1 for first, _ in firsts for _ in placements.after(first, base.places))
 
-    def kinds(pair: Sequence[Placement]) -> tuple[object, ...]:
-        return tuple((each.form.kind, each.place.op) for each in pair)
+    def shown(pair: Sequence[Placement]) -> tuple[object, ...]:
+        first, second = pair
+        return first.form.way, first.place.op, second.place.op
 
-    together = [pair for pair in pairs if pair[0].place.client == pair[1].place.client]
-    different = len({kinds(pair) for pair in together})
-    assert len({kinds(pair) for pair in together[:different]}) == different
+    late = [each for each in pairs if each[0].place.client == each[1].place.client and each[1].form.is_late]
+    different = len({shown(pair) for pair in late})
+    assert len({shown(pair) for pair in pairs[:different]}) == different > 20
+    assert all(second.form.is_late for _, second in pairs[:different])
 
 
 def test_a_search_says_what_it_tried_and_stores_what_broke(tmp_path) -> None:

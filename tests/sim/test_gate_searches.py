@@ -1,0 +1,75 @@
+"""The gate searches small worlds: a lock that needs two faults, or an order of its threads, to break does not pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lockref.cli.main import run
+from lockref.lab.loading import load_provider
+from reports.formats.gate_result import GateResult, load_gate
+from scenarios.gate import searches
+from scenarios.gate.abilities import ask
+from scenarios.gate.demands import demands_on
+from tests.quality.planted.registry import CORRECT
+
+PLANTED = "tests.quality.planted"
+
+pytestmark = pytest.mark.usefixtures("briefly_shrunk")
+
+
+def gate(monkeypatch: pytest.MonkeyPatch, folder: Path, provider: str, world: str) -> tuple[int, GateResult]:
+    """One search of a gate."""
+    monkeypatch.chdir(folder)
+    code = run(["-q", "gate", "--provider", provider, "-k", world, "--jobs", "1"])
+    return code, load_gate(folder / ".lockref/runs/latest/gate.json")
+
+
+@pytest.mark.parametrize(
+    ("lock", "world", "clause", "faults"),
+    [
+        ("pairs:RenewsBlindlyAfterALostGrant", searches.PLACED, "S6", 2),
+        ("scheduled:ChecksThenActs", searches.DRAWN, "S3", 0),
+    ],
+)
+def test_a_bug_that_no_seed_shows_turns_the_gate_red(
+    lock: str, world: str, clause: str, faults: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """C1, M4, U6: the first needs a pair of faults, the second an order of two threads; a line shows it again."""
+    monkeypatch.setattr(searches, "PLACED_RUNS", 180)
+    monkeypatch.setattr(searches, "DRAWN_SEEDS", range(1, 5))
+    code, found = gate(monkeypatch, tmp_path, f"{PLANTED}.{lock}", world)
+    assert code == found.exit_code == 1
+    assert [(each.name, each.outcome) for each in found.scenarios] == [(world, "violated")]
+    assert found.groups[0].clause == clause
+    assert len(found.groups[0].faults) == faults
+    assert run([*found.groups[0].replay.split()[1:], "--trust"]) == 1
+
+
+def test_what_was_not_searched_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A lock that keeps everything passes, and the account says how little was tried."""
+    monkeypatch.setattr(searches, "PLACED_RUNS", 20)
+    code, found = gate(monkeypatch, tmp_path, "hardened", searches.PLACED)
+    assert (code, found.runs) == (0, 20)
+    assert any(sentence.startswith("the rest of small-world, of which 20 runs") for sentence in found.unexplored)
+
+
+def test_whoever_names_the_seeds_has_said_what_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With `--seeds` nothing is run that has no seeds of its own."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["-q", "gate", "--provider", "hardened", "--seeds", "1..1", "-k", searches.PLACED]) == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lock", CORRECT)
+def test_no_search_accuses_a_correct_lock(lock: str) -> None:
+    """Two of these faults together are within what a lock must survive, and so is any order of its threads."""
+    reference = str(Path(__file__).parents[2] / lock) if lock.startswith("docs/") else lock
+    spec = load_provider(reference)
+    has = ask(spec).has
+    for world in searches.searched_worlds().values():
+        if demands_on(world, has).is_run:
+            found = searches.search(world, spec, has, is_over=lambda: False, on_progress=lambda _result: None)
+            assert found.error is None
+            assert [(each.clause, each.fault_kinds) for each in found.summary.findings] == []
