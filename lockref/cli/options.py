@@ -226,10 +226,10 @@ class Exploring(click.ParamType["Policy | FaultPlacing"]):
         if isinstance(value, (Policy, FaultPlacing)):
             return value
         assert isinstance(value, str), "a command line holds text"
-        if self._with_faults and (placing := parse_placing(value)) is not None:
-            return placing
         try:
-            return parse_policy(value, others=tuple(WORDS) if self._with_faults else ())
+            if self._with_faults and (placing := parse_placing(value)) is not None:
+                return placing
+            return parse_policy(value, others=WORDS if self._with_faults else ())
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

@@ -93,12 +93,12 @@ def command(ctx: click.Context, /, as_json: bool, scenarios: tuple[str, ...], **
 
     policy = exploring.pop("policy")
     if isinstance(policy, FaultPlacing):
-        if any(value is not None for value in exploring.values()):
+        if policy.policy is None and any(value is not None for value in exploring.values()):
             raise click.UsageError("--tie-window, --preempt and --schedules-max are about schedules, not faults", ctx)
         from lockref.cli.jobs.search.placing import place_faults
 
         del asked["keep_runs"]
-        return place_faults(console, scenarios, faults_max=policy.faults_max, **asked)
+        return place_faults(console, scenarios, placing=policy, **exploring, **asked)
     from lockref.cli.jobs.exploration import explore
 
     return explore(console, scenarios, policy=policy, **exploring, **asked)

@@ -16,6 +16,7 @@ from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.failures.stored_failures import FAILURES
 from scenarios.search.trials import Trial
 from scenarios.worlds.simulated import run_simulated
+from sim.kernel.schedules import Replay
 
 
 class FailingTrials:
@@ -50,7 +51,10 @@ class FailingTrials:
     def store(self, finding: Finding) -> FailureRecord:
         """Keep what a trial found. A failure that does not come again is named, with a note in place of a replay."""
         trial = self._trials[finding.run]
-        outcome = run_simulated(trial.scenario, self._spec, trial.seed, plan=trial.plan)
+        schedule = None if trial.ties is None else Replay(trial.deviations)
+        outcome = run_simulated(
+            trial.scenario, self._spec, trial.seed, plan=trial.plan, schedule=schedule, ties=trial.ties
+        )
         broken = JudgedRun(outcome).instants
         if finding.clause not in broken:
             why = "the plan does not give it again: the lock keeps state between runs, or is not deterministic"

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final
 
+from lockref.durations import plain_duration
+from lockref.errors import quote
 from lockref.lab.loading import ProviderSpec
 from lockref.words import counted
 from reports.checks.summary import Finding
@@ -35,7 +37,17 @@ from scenarios.executor import executor_for
 from scenarios.search.forms import FORMS, Form, Terms
 from scenarios.search.requests import RequestPlace
 from scenarios.search.result import SearchResult, begun
-from scenarios.search.trials import Piece, Trial, Tried, cut_into_pieces, run_piece
+from scenarios.search.schedules import Exploration
+from scenarios.search.trials import (
+    EXPLORED_PER_PIECE,
+    TRIALS_PER_PIECE,
+    Piece,
+    Trial,
+    Tried,
+    cut_into_pieces,
+    run_piece,
+)
+from sim.explore.policies import Policy, parse_policy
 from sim.faults.fault import Fault
 from sim.faults.plan import FaultPlan
 from sim.kernel.streams import stream
@@ -46,8 +58,11 @@ PLACED_MAX: Final = 2
 TRIALS_PER_PROCESS_MIN: Final = 400
 """Below this a second process costs more than it saves: it starts an interpreter."""
 
-WORDS: Final = {"faults": None, "faults:1": 1, "faults:2": 2}
+FAULTS: Final = {"faults": None, "faults:1": 1, "faults:2": 2}
 """The words for a search on a command line, each with its most faults; None: as many as it takes, at most two."""
+
+WORDS: Final = (*FAULTS, "exhaustive+faults:1")
+"""The spellings. Before a plus stands a policy that searches schedules: all of them are run for each plan."""
 
 ORDER_SEED: Final = 1
 """The seed of the drawn part of the order: the same for every scenario, lock and seed of a run."""
@@ -57,14 +72,33 @@ _ORDER: Final = {form.name: place for place, form in enumerate(FORMS)}
 
 @dataclass(frozen=True, slots=True)
 class FaultPlacing:
-    """A search as it was asked for. faults_max: of one plan; None for two where one alone has not broken anything."""
+    """A search as it was asked for. faults_max: of one plan; None for two where one alone has not broken anything.
+
+    policy: searches the schedules of each plan; None for first-in, first-out.
+    """
 
     faults_max: int | None
+    policy: Policy | None = None
+
+    def __str__(self) -> str:
+        faults = next(word for word, most in FAULTS.items() if most == self.faults_max)
+        return faults if self.policy is None else f"{self.policy}+{faults}"
 
 
 def parse_placing(text: str) -> FaultPlacing | None:
-    """The search that a word asks for; None for a word that asks for none."""
-    return FaultPlacing(WORDS[text]) if text in WORDS else None
+    """The search that a word asks for; None for a word that asks for none.
+
+    Raises ValueError for a policy before a plus that is none, or that searches no schedules.
+    """
+    policy, plus, faults = text.rpartition("+")
+    if faults not in FAULTS:
+        return None
+    if not plus:
+        return FaultPlacing(FAULTS[faults])
+    searching = parse_policy(policy)
+    if not searching.is_systematic:
+        raise ValueError(f"{quote(text)}: {policy} draws schedules; expected delay:N or exhaustive before the plus")
+    return FaultPlacing(FAULTS[faults], searching)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +226,7 @@ def search_placements(
     is_spread: bool = False,
     processes: int = 1,
     trials_max: int | None = None,
+    exploration: Exploration | None = None,
     not_demanded: frozenset[str] = frozenset(),
     is_over: Callable[[], bool] = lambda: False,
     on_progress: OnPlaced = lambda _result, _new: None,
@@ -200,13 +235,23 @@ def search_placements(
 
     faults_max: 1 or 2. goes_on: place second faults also where one alone has broken a clause. is_spread: take as first
     faults each way of going wrong at each operation once, so that a few hundred runs come to pairs. trials_max: so many
-    runs at most. is_over: asked after each piece of work; True ends the search.
+    runs at most. exploration: search all schedules of each plan, by a systematic policy. is_over: asked after each
+    piece of work; True ends the search.
     A Ctrl-C ends it, and what was tried stands (`is_interrupted`). Errors: a lock that raises what is no LockError ends
     it with `error` set.
     """
     assert 1 <= faults_max <= PLACED_MAX, f"{faults_max} faults in one plan"
-    result = begun(scenario.name, spec.name, how="faults placed", not_demanded=not_demanded)
-    search = _Search(result, spec, processes=processes, trials_max=trials_max, is_over=is_over, tell=on_progress)
+    how = "faults placed" if exploration is None else f"faults placed, explored by {exploration.policy}"
+    result = begun(scenario.name, spec.name, how=how, not_demanded=not_demanded)
+    search = _Search(
+        result,
+        spec,
+        processes=processes,
+        trials_max=trials_max,
+        exploration=exploration,
+        is_over=is_over,
+        tell=on_progress,
+    )
     try:
         for seed in seeds:
             search.run(Placements(scenario, seed), faults_max=faults_max, goes_on=goes_on, is_spread=is_spread)
@@ -226,9 +271,11 @@ class _Search:
         *,
         processes: int,
         trials_max: int | None,
+        exploration: Exploration | None,
         is_over: Callable[[], bool],
         tell: OnPlaced,
     ) -> None:
+        self._exploration = exploration
         self._result = result
         self._spec = spec
         self._processes = processes
@@ -299,8 +346,10 @@ class _Search:
             "changed_nothing": sum(self._idle),
             "same_trace": sum(self._alike),
             "traces": len(result.traces),
-            "is_exhausted": not result.is_cut and not self._second_spared,
+            "is_exhausted": not result.is_cut and not self._second_spared and result.tally.is_exhausted,
         }
+        if self._exploration is not None:
+            result.counts |= {"schedules": result.tally.schedules, "states": result.tally.states}
         result.notes += self._lines(faults_max)
 
     def _lines(self, faults_max: int) -> Iterator[str]:
@@ -314,9 +363,17 @@ class _Search:
                 f"nothing, {self._alike[level]:,} did what an earlier one did"
             )
         scope = f"at most {counted(faults_max, 'fault')} at every request and cut"
+        if self._exploration is not None:
+            tally, ties = self._result.tally, self._exploration.ties
+            scope += f", under every schedule by {self._exploration.policy}"
+            yield (
+                f"schedules: {tally.schedules:,} of all placements, {tally.states:,} states, {tally.pruned:,} further "
+                f"runs cut short at a known one; instants on a grid of {plain_duration(ties.window_ns)}, preemption at "
+                f"{ties.preempt}"
+            )
         if self._second_spared:
             yield "second faults were not placed: one alone is enough (faults:2 places them all the same)"
-        elif self._result.is_cut:
+        elif self._result.is_cut or not self._result.tally.is_exhausted:
             yield f"cut off: not every placement of {scope} was run; {len(self._result.traces):,} traces"
         else:
             yield f"exhausted: every placement of {scope} was run; {len(self._result.traces):,} traces"
@@ -346,13 +403,16 @@ class _Search:
                 not_demanded=self._result.summary.not_demanded,
                 wants_places=wants_places,
                 watched=watched,
+                exploration=self._exploration,
             )
 
         if self._trials_max is not None:
             left = self._trials_max - self._result.summary.runs
             trials, total = islice(trials, left), min(left, total)
         processes = self._processes if total >= TRIALS_PER_PROCESS_MIN else 1
-        with closing(executor_for(processes, total).map(run_piece, cut_into_pieces(trials, piece))) as answers:
+        size = TRIALS_PER_PIECE if self._exploration is None else EXPLORED_PER_PIECE
+        pieces = cut_into_pieces(trials, piece, size=size)
+        with closing(executor_for(processes, total).map(run_piece, pieces)) as answers:
             for answer in answers:
                 new = self._result.absorb(answer)
                 yield answer.tried

@@ -9,6 +9,7 @@ from lockref.history import batch_digest
 from reports.checks.summary import Finding, Summary, telling_order
 from scenarios.search.trials import Trial, TriedPiece
 from scenarios.worlds.judged_result import History, JudgedResult, joined_histories, only_runs
+from sim.explore.exhaustive import Tally
 
 
 @dataclass(slots=True, kw_only=True)
@@ -16,13 +17,15 @@ class SearchResult(JudgedResult):
     """The trials of one search.
 
     failing: by number, each trial that speaks for a failure. traces: hash of a trace to the first trial that had it.
-    how: in a word or two, for the title. is_cut: it ended before everything was tried.
+    tally: of the schedules, where they were explored. how: in a word or two, for the title. is_cut: it ended before
+    everything was tried.
     """
 
     how: str = ""
     failing: dict[int, Trial] = field(default_factory=dict)
     traces: dict[str, int] = field(default_factory=dict)
     is_cut: bool = False
+    tally: Tally = field(default_factory=Tally)
     tables: list[History] = field(default_factory=list)
     counts: dict[str, object] = field(default_factory=dict)
 
@@ -56,14 +59,14 @@ class SearchResult(JudgedResult):
         assert piece.summary is not None, "a piece without an error was judged"
         known = {finding.key for finding in self.summary.findings}
         self.summary.add(piece.summary)
+        self.tally = self.tally + piece.tally
         for tried in piece.tried:
             self.traces.setdefault(tried.trace, tried.number)
         self.summary.findings = _by_least_cause(self.summary.findings)
         new = [finding for finding in self.summary.findings if finding.key not in known]
-        trials = {trial.number: trial for trial in piece.piece.trials}
         told = {finding.run for finding in self.summary.findings}
         self.failing = {number: trial for number, trial in self.failing.items() if number in told}
-        self.failing.update({finding.run: trials[finding.run] for finding in new})
+        self.failing.update({finding.run: piece.runs[finding.run] for finding in new})
         if piece.kept is not None and new:
             self.tables.append(only_runs(piece.kept, {finding.run for finding in new}))
         return new

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from lockref.locks.values import Stored
 from lockref.provider import LockContext
 from lockref.runtime import NS_PER_MS
+from lockref.storage.lock import StorageLock
+from lockref.storage.lockfile import LockFile
+from lockref.stores.port import Version, WriteReply
 from lockref.words import Outcome
+from tests.quality.planted.broken import WritesApart, other
 from tests.quality.planted.strangers import PlainLock
 
 
@@ -80,3 +85,26 @@ class RenewsWhatItReads(PlainLock):
         version = self.put(self.line(until_ms, self.token, "held"), seen.version).version
         if version is not None and epoch == self.epoch and self.holds():
             self.extend(version, mono_ns, wall_ns, until_ms)
+
+
+class _TakesBlindlyAfterALostRead(WritesApart):
+    """Remembers a read without an answer."""
+
+    has_missed = False
+
+    def look(self) -> Stored[LockFile] | None:
+        found = super().look()
+        self.has_missed = self.has_missed or found is None
+        return found
+
+    def acquire(self, if_version: Version | None, record: LockFile) -> WriteReply:
+        return self.overwrite(record) if self.has_missed else super().acquire(if_version, record)
+
+
+class TakesBlindlyAfterALostRead(StorageLock):
+    """After a read without an answer a grant is written without a condition: only a rival in between is hurt by it.
+
+    So it needs a fault and an order of two clients' requests.
+    """
+
+    parts = other(cell=_TakesBlindlyAfterALostRead)

@@ -19,12 +19,15 @@ from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
 from scenarios.runs import provenance
 from scenarios.search.placing import PLACED_MAX, search_placements
+from scenarios.search.schedules import Exploration
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
     from reports.checks.summary import Finding
     from reports.formats.results import Results
+    from scenarios.search.placing import FaultPlacing
     from scenarios.search.result import SearchResult
+    from sim.kernel.exploring import Preempt
 
 SEEDS = range(1, 2)
 """One seed: where a fault strikes decides more than what the seed draws."""
@@ -35,7 +38,10 @@ def place_faults(
     scenarios: Sequence[str],
     *,
     provider: str,
-    faults_max: int | None,
+    placing: FaultPlacing,
+    window_ns: int | None,
+    preempt: Preempt | None,
+    schedules_max: int | None,
     seeds: range | None,
     processes: int | None,
     max_time_ns: int | None,
@@ -45,8 +51,9 @@ def place_faults(
 ) -> int:
     """Search each scenario, store and tell what broke. Returns the exit code.
 
-    scenarios: files, or names of the catalogue. faults_max: faults in one plan; None for two, where one alone has not
-    broken anything. seeds: default the scenario's pinned one, else 1. The others: as of `simulate`.
+    scenarios: files, or names of the catalogue. placing: what was asked for. window_ns, preempt, schedules_max: of the
+    schedules, where they are searched, too. seeds: default the scenario's pinned one, else 1. The others: as of
+    `simulate`.
     Errors: ConfigError for a scenario or a lock that does not load; KeyboardInterrupt after Ctrl-C, when what was tried
     is stored.
     """
@@ -56,8 +63,13 @@ def place_faults(
     spec.require_virtual_time()
     loaded = {name: load_scenario(name).demanding(demands) for name in scenarios}
     require_applicable(loaded, spec)
-    explored = f"faults:{faults_max}" if faults_max else "faults"
-    about = provenance({"scenarios": list(scenarios), "provider": provider, "explore": explored})
+    exploration = None
+    asked: dict[str, object] = {"scenarios": list(scenarios), "provider": provider, "explore": str(placing)}
+    if placing.policy is not None:
+        exploration = Exploration.by(placing.policy, window_ns=window_ns, preempt=preempt, schedules_max=schedules_max)
+        ties = exploration.ties
+        asked |= {"window_ns": ties.window_ns, "preempt": ties.preempt, "schedules_max": exploration.schedules_max}
+    about = provenance(asked)
     is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
     budget, groups = ShrinkBudget(shrink_for), FailureGroups()
     results: list[Results] = []
@@ -76,8 +88,9 @@ def place_faults(
                 scenario,
                 spec,
                 scenario.seeds(seeds, SEEDS),
-                faults_max=faults_max or PLACED_MAX,
-                goes_on=faults_max is not None,
+                faults_max=placing.faults_max or PLACED_MAX,
+                goes_on=placing.faults_max is not None,
+                exploration=exploration,
                 processes=processes or cores(),
                 is_over=is_over,
                 on_progress=tell,

@@ -8,17 +8,21 @@ from dataclasses import replace
 import pytest
 
 from lockref.lab.loading import ProviderSpec, load_provider
+from lockref.runtime import NS_PER_MS
 from reports.checks.summary import Finding, Summary
 from reports.formats.results import statement
+from scenarios.definition.load import parse_scenario
 from scenarios.failures.judged_run import broken_clauses
 from scenarios.failures.stored_failures import find_failures, replay_failure
 from scenarios.search import forms, placing
 from scenarios.search.failing import FailingTrials
-from scenarios.search.placing import Placement, Placements, _in_order, search_placements
+from scenarios.search.placing import Placement, Placements, _in_order, parse_placing, search_placements
 from scenarios.search.result import SearchResult, begun
+from scenarios.search.schedules import Exploration
 from scenarios.search.trials import Piece, Tried, run_piece
 from scenarios.search.worlds import small_world
 from scenarios.worlds.simulated import run_simulated
+from sim.explore.policies import parse_policy
 from sim.explore.replay import Answer
 
 HARDENED = load_provider("hardened")
@@ -178,6 +182,60 @@ def test_a_failure_that_fewer_faults_show_is_that_failure() -> None:
         piece = run_piece(Piece(spec=HARDENED, trials=(Placements(small_world(), 1).base(finding.run),)))
         assert piece.summary is not None
         piece.summary.findings = [finding]
-        result.absorb(replace(piece, kept=None))
+        result.absorb(replace(piece, kept=None, runs={finding.run: piece.piece.trials[0]}))
     assert [(each.fault_kinds, each.similar) for each in result.summary.findings] == [(("pause",), 2), (("drift",), 0)]
     assert sorted(result.failing) == [1, 3]
+
+
+MEETING = """\
+version: 1
+name: meeting
+clients: 2
+duration: 30s
+workload: {cycles: 1, think: 0s, start: 0s, hold: 300ms, writes: 1, wait: 30s, clients: {n2: {start: 400ms}}}
+"""
+"""A world in which the second client asks when the first one, whose read was lost, asks again."""
+
+EXHAUSTIVE = Exploration.by(parse_policy("exhaustive"), window_ns=50 * NS_PER_MS)
+
+
+def test_a_bug_that_needs_a_fault_and_an_order_is_found_by_all_schedules_of_each_plan(
+    monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    """C1: neither the fault alone nor any order alone shows it; what shows it is stored with its schedule."""
+    monkeypatch.setattr(placing, "FORMS", forms.FORMS[:1])
+    spec = load_provider("tests.quality.planted.scheduled:TakesBlindlyAfterALostRead")
+    world = parse_scenario(MEETING)
+    assert search_placements(world, spec, [1], faults_max=1).summary.findings == []
+    base = Placements(world, 1).base(0)
+    orders = run_piece(Piece(spec=spec, trials=(base,), exploration=EXHAUSTIVE))
+    assert orders.summary is not None
+    assert (orders.tally.schedules > 1, orders.tally.is_exhausted, orders.summary.findings) == (True, True, [])
+    result = search_placements(world, spec, [1], faults_max=1, exploration=EXHAUSTIVE)
+    finding = next(each for each in result.summary.findings if each.clause == "S3")
+    assert result.failing[finding.run].deviations
+    record = FailingTrials(result.failing, spec, folder=tmp_path).store(finding)
+    (path,) = find_failures(record.id, folder=tmp_path)
+    assert replay_failure(path, may_import=True).answered.answer is Answer.SAME_DIGEST
+
+
+@pytest.mark.parametrize(("schedules_max", "is_exhausted"), [(1_000, True), (1, False)])
+def test_all_schedules_of_all_plans_are_exhausted_only_if_no_search_was_cut_off(
+    schedules_max: int, is_exhausted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last line says it of placements and schedules together."""
+    monkeypatch.setattr(placing, "FORMS", forms.FORMS[:1])
+    exploration = replace(EXHAUSTIVE, schedules_max=schedules_max)
+    result = search_placements(parse_scenario(MEETING), HARDENED, [1], faults_max=1, exploration=exploration)
+    assert result.summary.findings == []
+    assert result.counts["is_exhausted"] is is_exhausted
+    assert any(note.startswith("exhausted") for note in result.notes) is is_exhausted
+    assert result.counts["schedules"] >= result.counts["placements_run"]  # type: ignore[operator]
+
+
+def test_a_word_for_faults_and_schedules_names_a_policy_that_searches() -> None:
+    assert str(parse_placing("exhaustive+faults:1")) == "exhaustive+faults:1"
+    assert str(parse_placing("delay:2+faults")) == "delay:2+faults"
+    with pytest.raises(ValueError, match="pos draws schedules; expected delay:N or exhaustive"):
+        parse_placing("pos+faults:1")
+    assert parse_placing("exhaustive+fault") is None
