@@ -190,7 +190,7 @@ def _judged(piece: Piece, rows: Sequence[Ran]) -> TriedPiece:
 def _together(
     piece: Piece, trial: Trial, ran: Ran, reach: dict[int, list[tuple[str, int]]], broken: frozenset[int]
 ) -> Tried:
-    """What the runs of one trial say, together."""
+    """The answer of all runs of one trial, together."""
     places: dict[tuple[str, str, int], RequestPlace] = {}
     features: frozenset[str] = frozenset()
     for of, outcome in ran:
