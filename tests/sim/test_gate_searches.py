@@ -16,8 +16,6 @@ from tests.quality.planted.registry import CORRECT
 
 PLANTED = "tests.quality.planted"
 
-pytestmark = pytest.mark.usefixtures("briefly_shrunk")
-
 
 def gate(monkeypatch: pytest.MonkeyPatch, folder: Path, provider: str, world: str) -> tuple[int, GateResult]:
     """One search of a gate."""
