@@ -137,9 +137,12 @@ class History:
             content=content or version, owner=owner, task=task,
         )  # fmt: skip
 
-    def call(self, node: str, op: Op, at: int, *, task: str = "main", timeout_ns: int | None = None) -> int:
+    def call(self, node: str, op: Op, at: int, *, task: str = "main", timeout_ns: int | None = None,
+             late_ns: int | None = None) -> int:  # fmt: skip
         request = self.number()
-        said = "" if timeout_ns is None else detail(timeout_ns=timeout_ns)
+        told = {"timeout_ns": timeout_ns, "late_ns": late_ns}
+        told = {name: value for name, value in told.items() if value is not None}
+        said = detail(**told) if told else ""
         self.event(Kind.CALL, at, node, op=op, request=request, task=task, detail=said)
         return request
 
@@ -164,11 +167,12 @@ class History:
         if_version: str | None = None,
         version: str | None = None,
         task: str = "main",
+        late_ns: int | None = None,
     ) -> Held:
         """A call that acquires: CALL, its write, RETURN. Validity counts from the sending."""
         owner = f"owner-{node}" if owner is None else owner
         sent = applied if sent is None else sent
-        request = self.call(node, Op.ACQUIRE, call, task=task)
+        request = self.call(node, Op.ACQUIRE, call, task=task, late_ns=late_ns)
         until = None if valid_for is None else sent + self.wall_ahead.get(node, 0) + valid_for
         made = self.write(
             node, Op.ACQUIRE, sent=sent, applied=applied, replied=returned, owner=owner, token=token,

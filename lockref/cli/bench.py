@@ -29,6 +29,12 @@ from lockref.cli.options import (
 @FLEET
 @click.option("--contenders", type=click.IntRange(1, 1024), show_default="64", help="Threads in all.")
 @duration_option("--for", "for_ns", about="How long clients begin new cycles; default 10s.")
+@click.option(
+    "--arrivals",
+    type=click.FloatRange(0, 100_000, min_open=True),
+    metavar="RATE",
+    help="An open loop: so many lock calls per second are intended, over all clients, however slow the lock is.",
+)
 @click.option("--processes", type=click.IntRange(1, 64), show_default="1", help="Processes that share the threads.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of faults and clients.")
 @VIA
@@ -44,6 +50,7 @@ def command(ctx: click.Context, /, as_json: bool, **asked: Any) -> int:
     \b
     lockref bench contention --backend ministack --contenders 256 --for 20s
     lockref bench contention --backend 's3://bucket/prefix?endpoint=http://127.0.0.1:9000' --processes 2
+    lockref bench contention --backend ministack --contenders 32 --arrivals 10
     lockref bench e11-create-reply-lost --backend ministack --provider hudi
     lockref bench z09-frozen-holder --backend zookeeper --provider helix-recipe
 

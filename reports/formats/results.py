@@ -292,6 +292,7 @@ class Speed(_Part):
     """The speed and the fairness of a lock in a real run (`reports.checks.measures.speed`). None where it is unknown.
 
     cut_short: calls that were not granted by the end of the run, and whose clients would have waited on.
+    response: of an open loop, from a call's intended start to its grant. late_max_ns: how late a call began at most.
     Rates are per `answered_ns`, the run's time without the silences of its store. The four shares add up to one.
     """
 
@@ -312,6 +313,11 @@ class Speed(_Part):
     wait_p90_ns: int | None = None
     wait_p99_ns: int | None = None
     wait_max_ns: int | None = None
+    response_p50_ns: int | None = None
+    response_p90_ns: int | None = None
+    response_p99_ns: int | None = None
+    response_max_ns: int | None = None
+    late_max_ns: int | None = None
     handoff_p50_ns: int | None = None
     handoff_p90_ns: int | None = None
     handoff_p99_ns: int | None = None

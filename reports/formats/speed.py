@@ -23,6 +23,9 @@ def speed_lines(speed: Speed) -> list[str]:
         first = [f"{_rounded(speed.grants_per_s)} grants/s"]
         if speed.wait_p50_ns is not None:
             first.append(f"wait median {duration(speed.wait_p50_ns)}, 99 % {duration(speed.wait_p99_ns)}")
+        if speed.response_p50_ns is not None:
+            quantiles = f"median {duration(speed.response_p50_ns)}, 99 % {duration(speed.response_p99_ns)}"
+            first.append(f"from the intended start {quantiles}")
         if speed.handoff_p50_ns is not None:
             quantiles = f"median {duration(speed.handoff_p50_ns)}, 99 % {duration(speed.handoff_p99_ns)}"
             first.append(f"hand-off after release {quantiles}")
@@ -47,6 +50,13 @@ def speed_lines(speed: Speed) -> list[str]:
 def speed_table(speed: Speed) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Header and rows: what was measured, and how much it was."""
     shares = ("held_share", "handoff_share", "idle_share", "silent_share")
+    # Only an open loop intends its calls.
+    intended = [] if speed.late_max_ns is None else [("call began late by at most", duration(speed.late_max_ns))]
+    if speed.response_p50_ns is not None:
+        intended += [
+            (f"from the intended start {name}", duration(getattr(speed, f"response_{key}_ns")))
+            for name, key in _QUANTILES
+        ]
     rows = [
         ("clients served", f"{speed.clients_served:,} of {speed.clients:,}"),
         ("grants", f"{speed.grants:,} of {speed.calls:,} calls"),
@@ -54,6 +64,7 @@ def speed_table(speed: Speed) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         ("grants per second of answered time", _number(speed.grants_per_s)),
         ("requests per grant", _number(speed.requests_per_grant)),
         *((f"wait {name}", duration(getattr(speed, f"wait_{key}_ns"))) for name, key in _QUANTILES),
+        *intended,
         *(
             (f"hand-off after release {name}", duration(getattr(speed, f"handoff_{key}_ns")))
             for name, key in _QUANTILES

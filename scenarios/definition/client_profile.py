@@ -15,6 +15,7 @@ class ClientProfile:
 
     last_start_ns: on the client's monotonic clock, counted from its first
         moment: no cycle begins later, and no wait lasts longer.
+    arrivals: between two intended starts of an open loop; None for a closed one.
     refused_threads: how many threads its lock is denied before it gets one.
     """
 
@@ -26,3 +27,4 @@ class ClientProfile:
     wait: DrawnNumber
     last_start_ns: int
     refused_threads: int = 0
+    arrivals: DrawnNumber | None = None

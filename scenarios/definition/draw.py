@@ -76,7 +76,8 @@ class DrawnScenario:
         mixture = Mixture(scenario, spec)
         own = scenario.workload.clients.values()
         waits = [scenario.workload.wait, *(work.wait for work in own if work.wait)]
-        thinks = [scenario.workload.think, *(work.think for work in own if work.think)]
+        workload = scenario.workload
+        thinks = [workload.arrivals or workload.think, *(work.think for work in own if work.think)]
         return {
             "scenario": scenario.name,
             "provider": spec.name,
@@ -156,4 +157,5 @@ def profile_of(scenario: Scenario, drawn: DrawnScenario, client: str) -> ClientP
         wait=own.wait or common.wait,
         refused_threads=own.refused_threads,
         last_start_ns=drawn.duration_ns,
+        arrivals=common.arrivals,
     )

@@ -295,6 +295,9 @@ class Workload(Model):
     tables: so many tables, client n2 writes to the second of two.
     lock_key: `table`: each has its own lock; `shared`: all have one (D3).
     checkpoint_delay: between a tenth version and its checkpoint.
+    arrivals: an open loop: so long after the intended start of a client's lock call it intends the next one, also where
+    the call before is not over. It then asks as soon as it can, and its response time counts from the intended start.
+    There is no think time then. Without it the loop is closed: a client thinks, and asks, when its last cycle is over.
     start, cycles, think, hold, writes, wait: of every client, as Work explains them.
     clients: what is otherwise for single clients.
     """
@@ -316,6 +319,7 @@ class Workload(Model):
         "forks", "unlocked", "members",
     ] = "loop"  # fmt: skip
     asks: Literal["guard", "token", "both", "nothing"] = "guard"
+    arrivals: Duration | None = None
     start: Duration = constant(0, "0s")
     cycles: Count = constant(2)
     think: Duration = DrawnNumber("0s..500ms", (), 0, 500_000_000)
@@ -337,6 +341,16 @@ class Workload(Model):
             raise ValueError(f"asks {self.asks!r}: {what} ask as their protocol says; expected 'guard'")
         if self.asks_token and self.kind != "register":
             raise ValueError(f"asks {self.asks!r}: only 'kind: register' compares tokens, and this is {self.kind!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _can_arrive(self) -> Self:
+        if self.arrivals is None:
+            return self
+        if self.life in ("members", "unlocked"):
+            raise ValueError(f"arrivals: life is {self.life!r}, and an open loop is of clients that make one lock call")
+        if self.arrivals.most == 0:
+            raise ValueError("arrivals: calls that are intended 0s apart never end; expected a time above 0s")
         return self
 
     @model_validator(mode="after")

@@ -110,9 +110,9 @@ class Client:
     """
 
     __slots__ = (
-        "_asks", "_believes_through_unlock", "_calls", "_given_back", "_is_cut_short", "_lock", "_next_number",
-        "_on_belief", "_on_fork", "_reads_first", "_record", "_resource", "_shares_provider", "_stamp", "_tells_wait",
-        "_virtual_ns", "node", "provider", "runtime", "task", "tenure",
+        "_asks", "_believes_through_unlock", "_calls", "_given_back", "_is_cut_short", "_late_ns", "_lock",
+        "_next_number", "_on_belief", "_on_fork", "_reads_first", "_record", "_resource", "_shares_provider", "_stamp",
+        "_tells_wait", "_virtual_ns", "node", "provider", "runtime", "task", "tenure",
     )  # fmt: skip
 
     def __init__(
@@ -156,6 +156,7 @@ class Client:
         self._asks = asks
         self._virtual_ns = virtual_ns
         self._is_cut_short = False
+        self._late_ns: int | None = None
         # The tenure before, while no call is under way: a lock that still says yes speaks for it (M27).
         self._given_back: Tenure | None = None
 
@@ -217,6 +218,10 @@ class Client:
         self._is_cut_short = left_ns < wait_ns
         return min(wait_ns, left_ns)
 
+    def intended(self, *, late_ns: int) -> None:
+        """The next acquire was intended to begin so long ago (an open loop)."""
+        self._late_ns = late_ns
+
     def acquire(self, wait_ns: int, *, is_nested: bool = False) -> None:
         """Call `lock` (or `try_lock` where there is no time to wait); a grant begins a tenure.
 
@@ -227,7 +232,11 @@ class Client:
         number = self._next_number()
         self._given_back = None
         is_cut_short, self._is_cut_short = self._is_cut_short, False
-        said = detail(timeout_ns=wait_ns) if wait_ns and self._tells_wait else ""
+        late_ns, self._late_ns = self._late_ns, None
+        told = {"timeout_ns": wait_ns} if wait_ns and self._tells_wait else {}
+        if late_ns is not None:
+            told["late_ns"] = late_ns
+        said = detail(**told) if told else ""
         self._event(_KIND_CALL, _OP_ACQUIRE, request=number, said=said)
         self._calls.began(self._lock, self.task, _OP_ACQUIRE)
         granted = False

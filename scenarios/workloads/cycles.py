@@ -48,13 +48,24 @@ def _cycles(
 ) -> None:
     """Think, lock by `acquire`, work, unlock; until the cycles or the time are used up."""
     runtime = client.runtime
-    deadline_ns = runtime.monotonic_ns() + profile.last_start_ns
-    runtime.sleep(profile.start.draw(stream))
+    began_ns = runtime.monotonic_ns()
+    deadline_ns = began_ns + profile.last_start_ns
+    start_ns = profile.start.draw(stream)
+    runtime.sleep(start_ns)
+    intended_ns = began_ns + start_ns
     for left_cycles in reversed(range(profile.cycles.draw(stream))):
-        runtime.sleep(profile.think.draw(stream))
-        left_ns = deadline_ns - runtime.monotonic_ns()
+        if profile.arrivals is None:
+            runtime.sleep(profile.think.draw(stream))
+        else:
+            # An open loop: the next call is intended, whether the last one was slow or not.
+            intended_ns += profile.arrivals.draw(stream)
+            runtime.sleep(max(0, intended_ns - runtime.monotonic_ns()))
+        now_ns = runtime.monotonic_ns()
+        left_ns = deadline_ns - now_ns
         if left_ns <= 0:
             return
+        if profile.arrivals is not None:
+            client.intended(late_ns=max(0, now_ns - intended_ns))
         acquire(client.patience(profile.wait.draw(stream), left_ns))
         if client.tenure is not None:
             has_kept_it = work_under_lock(client, profile, stream)

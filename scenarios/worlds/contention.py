@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from pydantic import ValidationError
 
 from lockref.clouds.admission import MEASURED, Admission
 from lockref.clouds.uri import client_library, open_store, parse_store_uri
-from lockref.errors import BackendUnavailable
+from lockref.errors import BackendUnavailable, ConfigError
 from lockref.lab.loading import ProviderSpec
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
@@ -58,6 +59,24 @@ def contention_of(crowd: int) -> Scenario:
         return scenario
     alone = [demand for demand in scenario.must_happen if isinstance(demand, Mapping) and "grant" in demand]
     return scenario.model_copy(update={"must_happen": tuple(alone)})
+
+
+def arriving(scenario: Scenario, per_s: float, *, clients: int | None) -> Scenario:
+    """The scenario as an open loop with so many intended lock calls per second of all clients.
+
+    Each client's intended starts are twice the mean apart at most, drawn evenly. Those of many clients together come as
+    independent arrivals do. clients: None as for `contend_on`.
+    Errors: ConfigError for a scenario whose clients cannot be in an open loop, or a rate without any time between two.
+    """
+    if clients is None:
+        clients = CLIENTS_DEFAULT if not (scenario.faults or scenario.disturbs) else scenario.clients
+    most_ns = round(2 * clients * NS_PER_S / per_s)
+    workload = {**scenario.workload.model_dump(exclude_unset=True), "arrivals": f"0ns..{most_ns}ns"}
+    try:
+        changed = type(scenario.workload).model_validate(workload)
+    except ValidationError as error:
+        raise ConfigError(f"scenario {scenario.name!r} has no open loop: {error.errors()[0]['msg']}") from None
+    return scenario.model_copy(update={"workload": changed})
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from scenarios.backends import require_known
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
 from scenarios.runs import provenance
-from scenarios.worlds.contention import contend_on
+from scenarios.worlds.contention import arriving, contend_on
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
@@ -29,6 +29,7 @@ def contend(
     provider: str,
     contenders: int | None,
     for_ns: int | None,
+    arrivals: float | None,
     processes: int | None,
     seed: int,
     via: str,
@@ -39,7 +40,8 @@ def contend(
 ) -> int:
     """Run the scenario on each server or store, judge the runs, and store the results. Returns the exit code.
 
-    contenders, for_ns, processes: None for the scenario's own value. via: `native` or `docker`. fingerprint: of the
+    contenders, for_ns, processes: None for the scenario's own value. arrivals: lock calls per second over all clients,
+    for an open loop; None for the scenario's own. via: `native` or `docker`. fingerprint: of the
     store, which is then not measured. unsafe_store: use a store that ignores conditions. demands: further thresholds.
     allowed: exit codes that count as success.
     Errors: those of `contend_on`, if nothing was judged before the error; KeyboardInterrupt after Ctrl-C.
@@ -51,6 +53,8 @@ def contend(
     admission = Admission.by(fingerprint, allows_unsafe=unsafe_store)
     fleet = load_fleet(provider)
     loaded, spec = fleet.on(load_scenario(scenario).demanding(demands), contenders), fleet.spec
+    if arrivals is not None:
+        loaded = arriving(loaded, arrivals, clients=contenders)
     lasting = None if for_ns is None else f"{for_ns / NS_PER_S:g}s"
     about = provenance(
         {
@@ -58,6 +62,7 @@ def contend(
             "provider": provider,
             "backends": list(backends),
             "for": lasting,
+            **({} if arrivals is None else {"arrivals_per_s": arrivals}),
             "demands": list(demands),
         }
     )

@@ -25,12 +25,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockref.errors import HistoryUnreadable
-from lockref.strict_json import NotJson, is_whole, read_object
 from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.clauses.waiting import over_ns_of
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import NO_TEXT, Codes, Ints, is_first
+from reports.checks.facts.details import told_numbers
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.surroundings.host import HANDOVER_SPANS, TURN_SPANS, host_lateness_ns
 from reports.checks.facts.tables import text_column
@@ -146,7 +146,7 @@ def _early_denials(case: Case) -> pa.Table:
     longer, never shorter.
     """
     operations, events = case.operations, case.events
-    asked_ns = _told_numbers(case, "timeout_ns")[operations.call_row]
+    asked_ns = told_numbers(case, "timeout_ns")[operations.call_row]
     denied = np.flatnonzero(operations.is_denied & ~operations.is_cut_short & (asked_ns != ABSENT))
     mono_ns = events.integers("mono_ns")
     begun, over = mono_ns[operations.call_row[denied]], mono_ns[operations.return_row[denied]]
@@ -161,19 +161,6 @@ def _early_denials(case: Case) -> pa.Table:
         lock=operations.lock[denied],
         at_ns=operations.return_at_ns[denied],
     )
-
-
-def _told_numbers(case: Case, name: str) -> Ints:
-    """Per event, the whole number of this name in its `detail`; ABSENT where there is none."""
-    found = []
-    for text in case.events.dictionary("detail").to_pylist():
-        try:
-            value = read_object(text).get(name) if text else None
-        except NotJson:
-            value = None
-        found.append(value if is_whole(value) and 0 <= value < 2**62 else ABSENT)
-    numbers: Ints = np.array([*found, ABSENT], dtype=np.int64)[case.events.codes("detail")]
-    return numbers
 
 
 def _droughts(case: Case) -> pa.Table:
@@ -388,7 +375,7 @@ def _tasks_left(case: Case) -> pa.Table:
 def _record_growth(case: Case) -> pa.Table:
     """One sample for each object that the lock wrote. Who is named wrote the longest body."""
     events = case.events
-    size = _told_numbers(case, "bytes")
+    size = told_numbers(case, "bytes")
     outcome = events.numbers("outcome")
     answers = events.rows(Kind.APPLIED, Kind.REPLIED)
     answers = answers[outcome[answers] == Outcome.APPLIED]

@@ -9,6 +9,9 @@ The run's time falls into four shares:
     hand-off   otherwise, a client waited for the lock
     idle       the rest: nobody wanted it
 
+A wait is from the call to the grant. In an open loop the response time is from when the call was intended to begin, so
+that a client that was still busy with its last call does not hide the wait (coordinated omission).
+
 Quantiles are values that occurred, none is interpolated.
 """
 
@@ -26,6 +29,7 @@ from lockref.words import ABSENT, Kind, Op
 from reports.checks.clauses.fairness import jain
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints, is_first
+from reports.checks.facts.details import told_numbers
 from reports.checks.facts.surroundings.store_answers import StoreAnswers
 from reports.checks.measures.droughts import droughts
 from reports.checks.measures.handoff import handoffs_table
@@ -56,7 +60,8 @@ _REQUIRED = (
 _OPTIONAL = (
     "processes",
     "processes_served",
-    *(f"{measure}_{name}_ns" for measure in ("wait", "handoff") for name in QUANTILES),
+    *(f"{measure}_{name}_ns" for measure in ("wait", "response", "handoff") for name in QUANTILES),
+    "late_max_ns",
 )
 SPEED_SCHEMA: Final = pa.schema(
     [
@@ -105,6 +110,11 @@ def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: 
     granted = asked[operations.is_granted[asked]]
     requests = int((case.events.run[case.events.rows(Kind.SENT)] == run).sum())
     waits = (operations.return_at_ns - operations.call_at_ns)[granted]
+    # Of an open loop alone: how long before its call each acquire was intended to begin.
+    late = told_numbers(case, "late_ns")[operations.call_row]
+    is_open = late != ABSENT
+    open_, granted_open = asked[is_open[asked]], granted[is_open[granted]]
+    responses = (operations.return_at_ns - operations.call_at_ns + late)[granted_open]
     clients = _per_client(case, asked, end_ns)
     named = int(case.runs.integers("clients")[run])
     counts = np.array([client["granted"] for client in clients], dtype=np.int64)
@@ -124,6 +134,8 @@ def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: 
         "grants_per_s": len(granted) * 1e9 / answered_ns if answered_ns > 0 else None,
         "requests_per_grant": requests / len(granted) if len(granted) else None,
         **_quantiles("wait", waits),
+        **_quantiles("response", responses),
+        "late_max_ns": int(late[open_].max()) if len(open_) else None,
         **_quantiles("handoff", handoffs_ns),
         **_shares(case, run, asked, silences=[(one.begin_ns, one.end_ns) for one in silences]),
         "jain": jain(counts) if counts.any() else None,

@@ -15,7 +15,7 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.formats.exit_codes import code_of
 from reports.formats.results import Results, judged
-from reports.formats.speed import speed_lines
+from reports.formats.speed import speed_lines, speed_table
 from tests.histories import Held, History, tables
 
 S = 1_000_000_000
@@ -388,6 +388,33 @@ def test_a_process_that_was_never_served_was_not_put_to_the_test(processes: int 
     speed = found.speed
     assert speed is not None
     assert (speed.processes, speed.processes_served) == (processes, None if processes is None else 1)
+
+
+def test_the_response_of_an_open_loop_counts_from_the_intended_start() -> None:
+    """A client that was busy with its last call does not hide the wait (coordinated omission). Both are told."""
+    h = real(lasts=10 * S)
+    for turn, late in enumerate((0, 2 * S, 4 * S)):
+        at = S + turn * S
+        held = h.granted("n1", call=at, sent=at + MS, applied=at + 5 * MS, returned=at + 6 * MS, token=turn + 1,
+                         owner=f"owner-{turn}", valid_for=300 * S, late_ns=late)  # fmt: skip
+        h.released(held, call=at + 50 * MS, applied=at + 55 * MS, returned=at + 56 * MS)
+    speed = results(h).speed
+    assert speed is not None
+    assert (speed.wait_p50_ns, speed.wait_max_ns) == (6 * MS, 6 * MS)
+    assert (speed.response_p50_ns, speed.response_max_ns) == (2 * S + 6 * MS, 4 * S + 6 * MS)
+    assert speed.late_max_ns == 4 * S
+    assert "from the intended start median 2.01 s" in speed_lines(speed)[0]
+    assert any(name == "call began late by at most" for name, _ in speed_table(speed)[1])
+
+
+def test_a_closed_loop_intends_nothing() -> None:
+    """Without an intended start there is no response time, and no line of one."""
+    h = real(lasts=10 * S)
+    serves(h, 0, 10 * S)
+    speed = results(h).speed
+    assert speed is not None
+    assert (speed.response_p50_ns, speed.late_max_ns) == (None, None)
+    assert "intended" not in speed_lines(speed)[0]
 
 
 def test_a_run_without_a_grant_has_no_rate() -> None:
