@@ -30,11 +30,11 @@ from reports.checks.clauses.waiting import over_ns_of
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import NO_TEXT, Codes, Ints, is_first
-from reports.checks.facts.details import told_numbers
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.surroundings.host import HANDOVER_SPANS, TURN_SPANS, host_lateness_ns
 from reports.checks.facts.tables import text_column
 from reports.checks.facts.waits import find_waits
+from reports.checks.measures.details import told_numbers
 from reports.checks.measures.droughts import droughts
 from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table

@@ -29,8 +29,8 @@ from lockref.words import ABSENT, Kind, Op
 from reports.checks.clauses.fairness import jain
 from reports.checks.facts.case import Case
 from reports.checks.facts.columns import Ints, is_first
-from reports.checks.facts.details import told_numbers
 from reports.checks.facts.surroundings.store_answers import StoreAnswers
+from reports.checks.measures.details import told_numbers
 from reports.checks.measures.droughts import droughts
 from reports.checks.measures.handoff import handoffs_table
 
@@ -110,7 +110,7 @@ def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: 
     granted = asked[operations.is_granted[asked]]
     requests = int((case.events.run[case.events.rows(Kind.SENT)] == run).sum())
     waits = (operations.return_at_ns - operations.call_at_ns)[granted]
-    # Of an open loop alone: how long before its call each acquire was intended to begin.
+    # The time by which each acquire began later than intended. Calls of a closed loop tell none.
     late = told_numbers(case, "late_ns")[operations.call_row]
     is_open = late != ABSENT
     open_, granted_open = asked[is_open[asked]], granted[is_open[granted]]
