@@ -172,6 +172,23 @@ def test_a_run_that_is_cut_off_is_judged_up_to_there(short: History) -> None:
 Rows = list[dict[str, Any]]
 
 
+def test_an_assigned_lock_is_judged_in_pieces_as_in_one() -> None:
+    """All of it is carried, so nothing is gone: a version that nobody wrote on record, such as that of a cluster's
+    configuration, is as good as in one piece.
+    """
+    text = next(path for path in catalogue() if path.stem == "contention").read_text(encoding="utf-8")
+    text = text.replace("clients: 8", "clients: 3")
+    batch = Batch(outcomes=tuple(run_seeds(parse_scenario(text), load_provider("helix"), [5])))
+    row = {**batch.runs.to_pylist(maps_as_pydicts="strict")[0], "digest": None}
+    runs = pa.Table.from_pylist([row], batch.runs.schema)
+    written = [event["version"] for event in batch.events.to_pylist() if event["kind"] == "applied"]
+    shown = [event["version"] for event in batch.events.to_pylist() if event["op"] == "read" and event["version"]]
+    assert set(shown) - set(written)
+    whole = judge(batch.events, runs)
+    pieces = judge_in_segments(pieces_of(batch.events, size=len(batch.events) // 3), runs)
+    assert told(pieces) == told(whole)
+
+
 def places(rows: Rows, kind: str, op: str) -> list[int]:
     """Where events of this kind and operation stand; of writes, those that took effect."""
     wanted = (kind, op, "applied") if kind in ("applied", "return", "effect") else (kind, op, "none")

@@ -53,6 +53,7 @@ class SegmentJudge:
         self._waiting: pa.Table | None = None
         self._damage: str | None = None
         self._last_ns = ABSENT
+        self._is_some_gone = False
         self._grants = grants
         self.most = 0
         self.pieces = 0
@@ -129,9 +130,12 @@ class SegmentJudge:
         told_from_ns = int(at[len(self._kept) // 2])
         self._joined.add(found, known, seq_at=numbers, told_from_ns=told_from_ns)
         is_new = known is not None and bool(found.uncalled_ns - known.uncalled_ns)
-        if known is not None and (is_new or _names_what_is_gone(events, len(self._kept))):
+        # Of a lock whose grants come from no chain of records all is carried, and nothing can be gone.
+        if known is not None and self._is_some_gone and (is_new or _names_what_is_gone(events, len(self._kept))):
             self._joined.doubt()
-        self._kept = stretch.filter(pa.array(carried_rows(events, facts, grants=self._grants)))
+        carried = carried_rows(events, facts, grants=self._grants)
+        self._is_some_gone |= not carried.all()
+        self._kept = stretch.filter(pa.array(carried))
 
     def _wrong_key(self, piece: pa.Table) -> str | None:
         """The fault of the numbers or the times of a piece, in the words of a whole run; None if there is none."""
