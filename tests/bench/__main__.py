@@ -24,6 +24,7 @@ PARTS = (
     "checks",
     "lockcycle",
     "clients",
+    "frontier",
     "pipeline",
     "startup",
     "planning",

@@ -49,11 +49,11 @@ from sim.faults.fault import Fault
 from sim.faults.network import Delay, LoseReply, LoseRequest, Partition
 from sim.faults.plan import FaultPlan
 from sim.faults.process import Crash, Pause
-from tests.backends.conftest import ministack
+from tests.backends.conftest import THROUGH_OBSTORE, address, fake_gcs_server, localstack, ministack, on
 from tests.hardened_rig import CONFIG, ManualRuntime
 from tests.thoroughness import examples
 
-__all__ = ["ministack"]
+__all__ = ["address", "fake_gcs_server", "localstack", "ministack"]
 
 CLIENTS = ("a", "b", "c")
 OFFSET_MAX_MS = 249
@@ -183,16 +183,24 @@ def test_a_reference_keeps_its_promises_in_memory(machine: type[LockMachine]) ->
     )
 
 
-@pytest.mark.realbackend
-@pytest.mark.xdist_group("ministack")
-def test_hardened_lock_keeps_its_promises_on_a_real_server(ministack) -> None:  # type: ignore[no-untyped-def]
-    """The same machine on a real S3 server, few examples: each step is a real request."""
+@pytest.mark.parametrize(
+    "address",
+    [
+        on("ministack"),
+        on("fake-gcs-server"),
+        on(f"ministack{THROUGH_OBSTORE}", pytest.mark.long),
+        on("localstack", pytest.mark.long),
+    ],
+    indirect=True,
+)
+def test_hardened_lock_keeps_its_promises_on_a_real_server(address: str) -> None:
+    """The same machine on real servers of S3 and GCS, few examples: each step is a real request."""
     examples = iter(range(1_000_000))
 
     class LockOnServer(LockMachine):
         def make_store(self) -> ObjectStore:
             self.key = f"machine-{next(examples)}/table_lock.json"
-            return open_store(ministack.uri, request_timeout_ns=20 * NS_PER_S)
+            return open_store(address, request_timeout_ns=20 * NS_PER_S)
 
     run_state_machine_as_test(
         LockOnServer,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.bench.compare import ROWS
 from tests.bench.figures import Figure, Spread
+from tests.bench.frontier import Cycle, handoffs_ms
 from tests.bench.worker import ROWS as MEASURED
 
 
@@ -25,3 +28,14 @@ def test_a_shorter_duration_counts_as_a_gain_as_a_higher_rate_does():
 def test_the_worker_measures_every_row():
     """A row that only one side knows could not be compared."""
     assert {row.name for row in ROWS} == set(MEASURED)
+
+
+def test_a_handoff_ends_with_the_grant_of_one_who_waited():
+    """Who comes later and gets it first ends nobody's wait; a release that nobody waited for hands nothing over."""
+    first = Cycle(contender=1, asked=0.0, granted=0.0, released=1.0)
+    again = Cycle(contender=1, asked=1.2, granted=1.3, released=1.4)
+    waiter = Cycle(contender=2, asked=0.5, granted=3.0, released=4.0)
+    later = Cycle(contender=3, asked=1.1, granted=1.15, released=1.18)
+    assert handoffs_ms([first, again, waiter, later]) == pytest.approx([2_000.0, 1_600.0, 1_820.0])
+    assert handoffs_ms([first, Cycle(contender=2, asked=1.5, granted=1.6, released=1.7)]) == []
+    assert handoffs_ms([first, Cycle(contender=2, asked=0.5, granted=None, released=9.0)]) == []
