@@ -169,12 +169,17 @@ def _figures(point: Point) -> Iterator[Figure]:
         yield Figure(name=f"median hand-off, {label}", value=point.handoff_p50_ms, unit="ms", note=told)
 
 
+def _plain(value: float, _place: int | None) -> str:
+    return f"{value:g}"
+
+
 def draw(points: Sequence[Point], path: Path) -> None:
     """The picture: a line for each lock, a mark for each crowd."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import FuncFormatter
 
     figure, axes = plt.subplots(figsize=(9, 5.6), layout="constrained")
     names = dict.fromkeys((point.lock, point.where, point.client) for point in points)
@@ -194,6 +199,9 @@ def draw(points: Sequence[Point], path: Path) -> None:
     axes.set(xscale="log", yscale="log", xlabel="requests per grant", ylabel="hand-off, ms: median, and up to 99 %")
     crowds = f"{', '.join(map(str, CROWDS))} threads: small to large"
     axes.set_title(f"Requests for a grant, and time until a waiter has it ({crowds})")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(_plain))
+    axes.xaxis.set_minor_formatter(FuncFormatter(_plain))
     axes.grid(which="both", linewidth=0.3)
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.14), ncols=2, frameon=False)
     for suffix in ("png", "svg"):

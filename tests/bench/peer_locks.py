@@ -19,7 +19,7 @@ from kazoo.exceptions import LockTimeout
 from lockref.clouds.tables import table_channel
 from lockref.clouds.uri import client_library, open_store, parse_store_uri
 from lockref.dynamodb.table import TABLE
-from lockref.errors import BackendUnavailable
+from lockref.errors import BackendUnavailable, OutcomeUnknown
 from lockref.lab.loading import load_provider
 from lockref.ports import Channel, Reply, Request
 from lockref.provider import LockContext, LockSettings
@@ -30,7 +30,7 @@ from lockref.temporary_folders import owned_folder
 from lockref.words import Outcome
 from scenarios.backends import start_backend, table_uri
 from scenarios.backends.server_process import free_port
-from scenarios.backends.zookeeper import started_zookeeper
+from scenarios.backends.zookeeper import jars_version, started_zookeeper
 
 TIMEOUT_NS: Final = 20 * NS_PER_S
 KEY: Final = "frontier/lock"
@@ -105,7 +105,11 @@ class _Provided:
     lock: Any
 
     def acquire(self, timeout_s: float) -> bool:
-        return bool(self.lock.lock(timeout_s))
+        """False also where the time was over before the answer was known."""
+        try:
+            return bool(self.lock.lock(timeout_s))
+        except OutcomeUnknown:
+            return False
 
     def release(self) -> None:
         self.lock.unlock()
@@ -240,7 +244,7 @@ def kazoo_lock(_pool: int) -> Iterator[Peer]:
     """kazoo's Lock on one ZooKeeper."""
     with started_zookeeper() as servers:
         client = client_library(parse_store_uri(f"zookeeper://{servers.hosts}"))
-        peer = Peer("kazoo Lock", "ZooKeeper", client, open=lambda: _Kazoo(servers.hosts, peer.tally))
+        peer = Peer("kazoo Lock", f"ZooKeeper {jars_version()}", client, open=lambda: _Kazoo(servers.hosts, peer.tally))
         yield peer
 
 
