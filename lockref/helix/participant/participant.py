@@ -135,7 +135,7 @@ class Participant:
                     raise LockLost("the session has ended", reason="session ended")
             except LockLost as error:
                 if self._patience.is_leaving:
-                    # Whoever leaves ends the session. The next participant of this process may have opened its own.
+                    # The one that leaves ends the session. The next participant of this process may have its own.
                     return
                 self._live_anew(error.reason)
             except (StoreRejected, ConfigError) as error:

@@ -130,7 +130,7 @@ class SegmentJudge:
         told_from_ns = int(at[len(self._kept) // 2])
         self._joined.add(found, known, seq_at=numbers, told_from_ns=told_from_ns)
         is_new = known is not None and bool(found.uncalled_ns - known.uncalled_ns)
-        # Of a lock whose grants come from no chain of records all is carried, and nothing can be gone.
+        # A lock whose grants come from no chain of records is carried whole: nothing of it can be gone.
         if known is not None and self._is_some_gone and (is_new or _names_what_is_gone(events, len(self._kept))):
             self._joined.doubt()
         carried = carried_rows(events, facts, grants=self._grants)
