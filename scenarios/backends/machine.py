@@ -123,6 +123,7 @@ def examine() -> list[Inspection]:
         _java(),
         _distribution("pyspark", "spark", "the Spark pipeline: reports come from Python alone"),
         _distribution("boto3", "s3", "S3, and tables of DynamoDB"),
+        _distribution("obstore", "obstore", "the second client of S3 (client=obstore)"),
         _distribution("google-cloud-storage", "gcs", "GCS"),
         _distribution("azure-storage-blob", "azure", "Azure"),
         _distribution("kazoo", "zookeeper", "ZooKeeper"),
