@@ -170,6 +170,8 @@ def test_a_history_that_lost_a_line_is_inconclusive(own_folder: Path, capsys: py
         (["bench", "contention", "--backend", "nosuch://x", "--contenders", "2", "--for", "1s"], 2, "nosuch"),
         (["bench", "contention", "--backend", "ministak", "--for", "1s"], 2, "Did you mean 'ministack'?"),
         (["bench", "contention", "--backend", "memory:", "--for", "soon"], 2, "--for"),
+        (["bench", "contention", "--backend", "memory:", "--arrivals", "0"], 2, "--arrivals"),
+        (["bench", "--backend", "ministack?client=curl", "--for", "1s"], 2, "'curl' is not known"),
         (["bench", "e08", "--backend", "memory:", "--for", "1s"], 2, "injects what no real run can"),
         (["bench", "--backend", NOBODY, "--contenders", "2", "--for", "1s"], 5, "127.0.0.1:9"),
         (["check", "history.json"], 2, "history.json"),
@@ -216,6 +218,18 @@ def test_a_folder_that_cannot_be_written_is_no_defect(
     told = capsys.readouterr().err
     assert ".lockref/runs: Not a directory" in told
     assert "Traceback" not in told
+
+
+def test_an_open_loop_tells_both_times(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The wait from the call, and the response from the intended start, which is never shorter."""
+    asked = ["--backend", "memory:", "--contenders", "2", "--for", "1s", "--arrivals", "30"]
+    assert run(["bench", *asked, "--json"]) in (0, 3)
+    told = json.loads(capsys.readouterr().out)
+    speed = told["speed"]
+    assert speed["response_max_ns"] >= speed["wait_max_ns"] > 0
+    assert speed["late_max_ns"] >= 0
+    stored = load_results(Path(told["folder"]) / "results.json")
+    assert stored.provenance["arguments"]["arrivals_per_s"] == 30
 
 
 def test_contention_in_memory_holds_and_keeps_its_history(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
