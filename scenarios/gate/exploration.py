@@ -166,8 +166,8 @@ class _Explorer:
             for name, scenario in scenarios.items()
         ]
         run = [part for part in self._parts if not part.misfit and part.demands.is_run]
-        self._running = [part for part in run if part.scenario.name not in searched_worlds()]
-        self._searching = [part for part in run if part.scenario.name in searched_worlds()]
+        self._searching = [part for part in run if part.scenario.name in searched_worlds() and not part.source]
+        self._running = [part for part in run if not any(part is other for other in self._searching)]
 
     def run_first_seeds(self, seeds: Sequence[int] | None) -> None:
         """Run each scenario over `seeds`, or over the first few where the caller names none."""

@@ -59,6 +59,18 @@ def test_whoever_names_the_seeds_has_said_what_is_run(monkeypatch: pytest.Monkey
     assert run(["-q", "gate", "--provider", "hardened", "--seeds", "1..1", "-k", searches.PLACED]) == 2
 
 
+def test_a_file_of_the_user_is_run_by_its_seeds_whatever_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A world of a search is one by where it comes from."""
+    monkeypatch.chdir(tmp_path)
+    small = searches.searched_worlds()[searches.PLACED]
+    Path("mine.yaml").write_text(small.model_dump_json(by_alias=True, exclude_none=True), encoding="utf-8")
+    assert run(["-q", "gate", "mine.yaml", "--only-mine", "--provider", "hardened", "--seeds", "1..2", "-j", "1"]) == 0
+    (found,) = load_gate(tmp_path / ".lockref/runs/latest/gate.json").scenarios
+    assert (found.name, found.source, found.runs) == (searches.PLACED, "mine.yaml", 2)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("lock", CORRECT)
 def test_no_search_accuses_a_correct_lock(lock: str) -> None:
