@@ -124,12 +124,9 @@ def demands_on(scenario: Scenario, has: Iterable[Ability]) -> Demands:
     return Demands(dropped=dropped, not_applicable=_not_applicable(scenario, dropped, able))
 
 
-def not_demanded_of(
-    scenario: Scenario, stands_on: str, has: Iterable[Ability], *, are_writes_late: bool = False
-) -> frozenset[str]:
+def not_demanded_of(scenario: Scenario, stands_on: str, has: Iterable[Ability]) -> frozenset[str]:
     """The clauses that a gate does not demand here of a lock with these abilities.
 
-    are_writes_late: faults that are not the scenario's own delay protected writes.
     stands_on: the kind of service that the lock lives in. A lock that compares wall clocks is asked for no more than
     `hardened`, which does so, too, wherever it lives. Of a lock whose records nobody reads that is not known. Without
     records and tokens nobody can tell a write that was late on its way from a wrong one (S4).
@@ -138,7 +135,7 @@ def not_demanded_of(
     found = scenario.not_demanded(stands_on)
     if Ability.STAMPS in able or Ability.RECORD not in able:
         found |= scenario.not_demanded()
-    if not able & {Ability.RECORD, Ability.TOKENS} and (are_writes_late or _delays_writes(scenario)):
+    if not able & {Ability.RECORD, Ability.TOKENS} and _delays_writes(scenario):
         found |= {"S4"}
     return found
 

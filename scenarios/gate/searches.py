@@ -17,6 +17,7 @@ from functools import cache
 from typing import Final
 
 from lockref.lab.loading import ProviderSpec
+from reports.checks.spec import CLAUSES, SAFETY
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.gate.demands import Ability, not_demanded_of
@@ -60,18 +61,24 @@ def search(
 
     In this process: what a second one would save, its start would cost. is_over: asked between pieces of work.
     """
+    able = frozenset(has)
+    not_demanded = not_demanded_of(world, spec.stands_on, able)
     if world.name == DRAWN:
-        not_demanded = not_demanded_of(world, spec.stands_on, has)
+        # Each step may come a window late: how long somebody waits there says nothing of the lock.
+        not_demanded |= set(CLAUSES).difference(SAFETY)
         return explore_seeds(
             world, spec, DRAWN_SEEDS, SCHEDULES, not_demanded=not_demanded, is_over=is_over, on_progress=on_progress
         )
+    if Ability.TOKENS not in able:
+        # Some faults strike between the guard's yes and the write: there only a token helps.
+        not_demanded |= {"S4"}
     return search_placements(
         world,
         spec,
         [SEED],
         is_spread=True,
         trials_max=PLACED_RUNS,
-        not_demanded=not_demanded_of(world, spec.stands_on, has, are_writes_late=True),
+        not_demanded=not_demanded,
         is_over=is_over,
         on_progress=lambda result, _new: on_progress(result),
     )

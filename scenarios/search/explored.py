@@ -114,7 +114,10 @@ class Explored(JudgedResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """One piece of work, as a worker gets it. first_run: the number of its first run. keep_runs: histories to keep."""
+    """One piece of work, as a worker gets it. first_run: the number of its first run. keep_runs: histories to keep.
+
+    not_demanded: clauses whose breach is no finding.
+    """
 
     scenario: Scenario
     spec: ProviderSpec
@@ -122,6 +125,7 @@ class _Piece:
     exploration: Exploration
     first_run: int
     keep_runs: int
+    not_demanded: frozenset[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,10 +171,11 @@ def explore_seeds(
     )
     try:
         exploration = exploration.counted(scenario, spec, seeds[0])
-        pieces = list(_pieces(scenario.owed_by(len(seeds)), spec, seeds, exploration, keep_runs))
+        owed = scenario.owed_by(len(seeds))
+        pieces = list(_pieces(owed, spec, seeds, exploration, keep_runs=keep_runs, not_demanded=not_demanded))
         with closing(executor_for(min(processes, len(pieces)), len(pieces)).map(_explored, pieces)) as answers:
             for answer in answers:
-                _absorb(result, answer, not_demanded)
+                _absorb(result, answer)
                 on_progress(result)
                 if answer.error is not None or is_over():
                     break
@@ -185,7 +190,13 @@ def explore_seeds(
 
 
 def _pieces(
-    scenario: Scenario, spec: ProviderSpec, seeds: Sequence[int], exploration: Exploration, keep_runs: int
+    scenario: Scenario,
+    spec: ProviderSpec,
+    seeds: Sequence[int],
+    exploration: Exploration,
+    *,
+    keep_runs: int,
+    not_demanded: frozenset[str],
 ) -> Iterator[_Piece]:
     is_systematic = exploration.policy.is_systematic
     size = 1 if is_systematic else CHUNK
@@ -197,11 +208,11 @@ def _pieces(
             exploration=exploration,
             first_run=start * exploration.schedules_max if is_systematic else seeds[start],
             keep_runs=max(0, keep_runs - start),
+            not_demanded=not_demanded,
         )
 
 
-def _absorb(result: Explored, answer: _Answer, not_demanded: frozenset[str]) -> None:
-    answer.summary.not_demanded = not_demanded
+def _absorb(result: Explored, answer: _Answer) -> None:
     result.summary.add(answer.summary)
     result.tally = result.tally + answer.tally
     result.alike += answer.alike
@@ -214,7 +225,7 @@ def _absorb(result: Explored, answer: _Answer, not_demanded: frozenset[str]) -> 
 
 def _explored(piece: _Piece) -> _Answer:
     """Explore and judge one piece. What a worker runs."""
-    answer = _Answer(summary=Summary(), seeds=0)
+    answer = _Answer(summary=Summary(not_demanded=piece.not_demanded), seeds=0)
     try:
         shared = Shared(piece.scenario, piece.spec, plan=None)
         if piece.exploration.policy.is_systematic:
@@ -263,7 +274,7 @@ def _judge(answer: _Answer, piece: _Piece, batch: Sequence[tuple[int, RunOutcome
     runs = runs_table({**outcome.run_row, "run": number} for number, outcome in batch)
     known = {finding.key for finding in answer.summary.findings}
     kinds = {number: outcome.fired_kinds for number, outcome in batch}
-    summary = Summary.of(judge(events, runs), events, runs, fault_kinds=kinds)
+    summary = Summary.of(judge(events, runs), events, runs, fault_kinds=kinds, not_demanded=piece.not_demanded)
     answer.summary.add(summary)
     speakers = {finding.run for finding in summary.findings if finding.key not in known}
     for number, outcome in batch:
