@@ -46,6 +46,7 @@ from lockref.coordination.port import create as create_operation
 from lockref.coordination.port import delete as delete_operation
 from lockref.errors import BackendUnavailable, ConfigError
 from lockref.ports import Channel, PipeliningChannel, PortKind, PushChannel, Reconnected, Reply, Request
+from lockref.runtime import Event as Signal
 from lockref.runtime import MonoNs, Runtime, WallNs
 from lockref.words import IF_ABSENT, Op, Outcome
 
@@ -122,7 +123,8 @@ class Session:
             self._arrived = runtime.event()
             self._ended = runtime.event()
         self._connect(timeout_ns, is_wanted)
-        runtime.spawn(self._keep_alive, name="session keep-alive")
+        self._over = over = runtime.event()
+        runtime.spawn(lambda: self._keep_alive(over), name="session keep-alive")
         if not self._is_pumping and isinstance(self._channel, PushChannel):
             # One task for all sessions of this channel: of two, the one of the old session would take the new one's.
             self._is_pumping = True
@@ -335,11 +337,12 @@ class Session:
                 # It went by too quickly for SUSPENDED. Watches may have fired, and nobody was told.
                 self._put(SessionState.CONNECTED)
 
-    def _keep_alive(self) -> None:
+    def _keep_alive(self, over: Signal) -> None:
+        """Ask in time that the session lives on. over: set when it is ended, so that no task outlives its session."""
         session = self.id
         interval_ns = self.timeout_ns // KEEPALIVES_PER_TIMEOUT
         while not self._is_over(session):
-            self._ended.wait(interval_ns)
+            over.wait(interval_ns)
             self._notice_silence(session)
             if self._is_over(session):
                 return
@@ -372,7 +375,9 @@ class Session:
                 with self._mutex:
                     self._events.clear()
             return None
+        over = self._over
         reply = self._send(CLOSE, "/", Call(session))
+        over.set()
         with self._mutex:
             if session == self.id:
                 self._state = SessionState.LOST
@@ -388,6 +393,7 @@ class Session:
         self._is_closed = True
         if self._is_pumping or self._state is not SessionState.LOST:
             self.end()
+            self._over.set()
             self._ended.set()
             self._arrived.set()
         self._channel.close()
