@@ -60,6 +60,10 @@ def _held(value: int) -> int:
     return _LONG_MAX if value > 0 else _LONG_MIN
 
 
+OBJECTS_MAX: Final = 4096
+"""Objects of several locks that are remembered. Each session of an instance has one of its own, and soaks have many."""
+
+
 class LockRows:
     """The rows of one service's requests, as one observer of its objects sees them: a client, or the service."""
 
@@ -111,5 +115,11 @@ class LockRows:
 
     def remember(self, key: str, views: Sequence[LockView]) -> None:
         """This is what stands in the object now. The next write may leave out a lock that has a name of its own."""
-        if len(views) > 1 or key in self._present or (views and views[0].lock):
-            self._present[key] = {view.lock: view for view in views}
+        present = self._present
+        if len(views) > 1 or key in present or (views and views[0].lock):
+            # Put last: the object that was not looked at for longest is forgotten first.
+            present.pop(key, None)
+            if views:
+                present[key] = {view.lock: view for view in views}
+            if len(present) > OBJECTS_MAX:
+                del present[next(iter(present))]
