@@ -54,16 +54,20 @@ def coordination_channel(address: StoreAddress, *, client: str) -> Channel:
 
     Errors: CapabilityMissing for the address of anything else than a ZooKeeper.
     """
-    if cloud_of(address).service != COORDINATION.name:
-        raise no_sessions(str(address))
+    hosts = hosts_of(address)
     with naming_the_extra(f"{EXTRAS['zookeeper'].gives} need", extra="zookeeper"):
         from lockref.coordination.zookeeper import ZooKeeperChannel
 
-    return ZooKeeperChannel(hosts_of(address), client=client, auth=credentials(os.environ))
+    return ZooKeeperChannel(hosts, client=client, auth=credentials(os.environ))
 
 
 def hosts_of(address: StoreAddress) -> str:
-    """As ZooKeeper's clients take it: servers, and the folder that is the root of what they see."""
+    """As ZooKeeper's clients take it: servers, and the folder that is the root of what they see.
+
+    Errors: CapabilityMissing for the address of anything else than a ZooKeeper.
+    """
+    if cloud_of(address).service != COORDINATION.name:
+        raise no_sessions(str(address))
     return f"{address.container}/{address.prefix}" if address.prefix else address.container
 
 

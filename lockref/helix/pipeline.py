@@ -101,6 +101,9 @@ class AlarmKind(StrEnum):
     UNHEEDED = "unheeded"
     UNKNOWN_HOLDER = "unknown holder"
     REFUSED = "refused"
+    ZOMBIE = "zombie"
+    SLOW = "slow"
+    PAUSED = "paused"
 
 
 class Alarm(NamedTuple):

@@ -18,20 +18,19 @@ from typing import Final
 
 from lockref.coordination.session import COORDINATION, Session
 from lockref.coordination.zookeeper import ZooKeeperChannel
-from lockref.errors import BackendUnavailable, ConfigError, LockError, StoreRejected
-from lockref.helix.cluster.configured import configured, to_apply
+from lockref.errors import BackendUnavailable, LockError, StoreRejected
 from lockref.helix.cluster.declared import Cluster, Instance
 from lockref.helix.controller.controller import Controller, ControllerSettings, Pass
 from lockref.helix.measures import measure
+from lockref.helix.operations.adding import apply_cluster
+from lockref.helix.operations.operator import Operator
 from lockref.helix.participant.application import Handlers, Listener, ParticipantSettings
 from lockref.helix.participant.participant import Participant
 from lockref.helix.pipeline import Alarm, AlarmKind
 from lockref.helix.records import layout
 from lockref.helix.records.messages import Message
-from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import StateModel
 from lockref.runtime import NS_PER_S, Runtime, ThreadRuntime
-from lockref.words import Outcome
 from reports.checks.facts.surroundings.host import NOTICED_NS, lateness_text
 from scenarios.worlds.host_watch import HostWatch
 
@@ -152,15 +151,7 @@ class ClusterProgram:
         try:
             session.start(self._runtime, timeout_ns=self._session_timeout_ns)
             self._tell_timeout(session.timeout_ns)
-            folder = session.exists("/")
-            if folder.missing:
-                raise ConfigError(f"{self._hosts} has no folder /{self._hosts.partition('/')[2]}; make it first")
-            operations = to_apply(self._cluster, _tree(session, self._cluster))
-            if operations:
-                reply = session.multi(operations)
-                if reply.outcome is not Outcome.APPLIED:
-                    raise BackendUnavailable(f"the cluster {self._cluster.name!r} was not written: {reply.reason}")
-            return len(operations)
+            return apply_cluster(Operator(session, self._runtime, self._hosts), self._cluster)
         finally:
             session.close()
 
@@ -385,30 +376,6 @@ def _next_instance(cluster: Cluster) -> Instance:
     last = cluster.instances[-1]
     port = last.port + 1
     return Instance(name=f"{last.host}_{port}", host=last.host, port=port)
-
-
-def _tree(session: Session, cluster: Cluster) -> dict[str, ZNRecord | None]:
-    """Every znode of the cluster; nothing if there is none. Of a znode that it does not declare, any text will do.
-
-    Errors: ConfigError where one that it declares holds no record; BackendUnavailable.
-    """
-    # What the file does not decide is not read: a leader writes HISTORY anew, whatever it holds.
-    declared = {path for path, record in configured(cluster).items() if record and not path.endswith("/HISTORY")}
-    found: dict[str, ZNRecord | None] = {}
-    waiting = [layout.ClusterPaths(cluster.name).root]
-    while waiting:
-        path = waiting.pop()
-        reply = session.get(path)
-        if reply.outcome is not Outcome.APPLIED:
-            raise BackendUnavailable(f"{path} could not be read: {reply.reason}")
-        if reply.missing:
-            continue
-        found[path] = ZNRecord.from_json(reply.body, path) if reply.body and path in declared else None
-        below = session.children(path)
-        if below.outcome is not Outcome.APPLIED:
-            raise BackendUnavailable(f"{path} could not be read: {below.reason}")
-        waiting += [f"{path}/{name}" for name in below.body or ()]
-    return found
 
 
 def table(phase: Phase) -> str:

@@ -5,7 +5,7 @@ of command lines; the commands read those, call one job, and nobody else calls a
 
 - what every job shows: lines and progress, verdicts, documents and exit codes: `shown/`
 - runs that are made: in virtual time: `simulation`, their schedules: `exploration`, on real servers: `contention`, any
-  program on the wire: `watching`, Helix' locks on a real ZooKeeper: `clusters`, a bit of each: `demonstration`
+  program on the wire: `watching`, Helix' locks on a real ZooKeeper: `cluster`, a bit of each: `demonstration`
 - runs that are read: judged once more: `checking`, side by side: `comparing`, on a page: `reporting`; what a table's
   own audit tells: `auditing`
 - the runs that a folder keeps: `runs/`; a run that goes on, followed from beside: `watch/`

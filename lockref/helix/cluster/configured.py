@@ -143,27 +143,31 @@ def _number(record: ZNRecord, path: str, field: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that the file declares otherwise than the cluster that is there. "" for what one of them lacks."""
+    """One thing that is declared otherwise than the cluster that is there has it. "" for what one of them lacks."""
 
     path: str
     field: str
     ours: str
     theirs: str
 
-    def __str__(self) -> str:
+    def told(self, source: str) -> str:
+        """The difference in one line. source: what declares."""
         what = f"{self.path}: {self.field}" if self.field else self.path
-        return f"{what}: the file says {self.ours or 'nothing'}, the cluster has {self.theirs or 'nothing'}"
+        return f"{what}: {source} says {self.ours or 'nothing'}, the cluster has {self.theirs or 'nothing'}"
+
+    def __str__(self) -> str:
+        return self.told("the file")
 
 
 class ClusterDiffers(ConfigError):
-    """A cluster of that name is there, and it is another one: change the file, or choose another clusterName.
+    """A thing of that name is there, and it is another one: change what is declared, or choose another name.
 
-    Nothing was written. `differences` has every one.
+    Nothing was written. `differences` has every one. source: what declares, such as "the file".
     """
 
-    def __init__(self, cluster: str, differences: Sequence[Difference]) -> None:
-        lines = "\n".join(str(each) for each in differences)
-        super().__init__(f"cluster {cluster!r} is there and differs from the file; nothing was written\n{lines}")
+    def __init__(self, cluster: str, differences: Sequence[Difference], *, source: str = "the file") -> None:
+        lines = "\n".join(each.told(source) for each in differences)
+        super().__init__(f"cluster {cluster!r} is there and differs from {source}; nothing was written\n{lines}")
         self.differences = tuple(differences)
 
 
@@ -189,7 +193,7 @@ def differences(cluster: Cluster, found: Tree) -> list[Difference]:
     wrong: list[Difference] = []
     for path, record in ours.items():
         if record is not None and path in found:
-            wrong += _between(paths, path, record, found[path])
+            wrong += between(paths, path, record, found[path])
     wrong += [
         Difference(path, "", "", "a resource that the file does not have")
         for path in _children(paths.ideal_states, found)
@@ -204,7 +208,7 @@ def differences(cluster: Cluster, found: Tree) -> list[Difference]:
     return sorted(wrong, key=lambda each: (each.path, each.field))
 
 
-def _between(paths: layout.ClusterPaths, path: str, ours: ZNRecord, theirs: ZNRecord | None) -> Iterator[Difference]:
+def between(paths: layout.ClusterPaths, path: str, ours: ZNRecord, theirs: ZNRecord | None) -> Iterator[Difference]:
     """The differences of two records of one path."""
     if theirs is None:
         theirs = ZNRecord(ours.id)

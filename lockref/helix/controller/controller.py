@@ -26,6 +26,7 @@ from lockref.errors import BackendUnavailable, ConfigError, LockLost, StoreRejec
 from lockref.helix.controller.asking import RETRY_PAUSE_NS, Asking, Interrupted
 from lockref.helix.controller.batch import Batch
 from lockref.helix.controller.book import Book
+from lockref.helix.controller.duty import Duty, DutyTeller
 from lockref.helix.controller.looking import Looking
 from lockref.helix.controller.reading import ClusterReader, Reading
 from lockref.helix.orders import Orders
@@ -34,6 +35,7 @@ from lockref.helix.records import layout
 from lockref.helix.records.messages import Message
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.strange_rebalancer import Cabinet
+from lockref.helix.zombies import Zombies
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S, Runtime
 from lockref.words import Outcome
@@ -53,7 +55,8 @@ class ControllerSettings:
     the controller decides again, and repeats orders that had no effect. rebalancer: used instead of every resource's
     own; "" for none. rebalancer_limit_ns: the longest time for an answer of a rebalancer that is not built in.
     is_descending: rebalancers get the live instances in descending order. checks_leadership: every batch checks that no
-    other controller leads; False is the original.
+    other controller leads; False is the original. zombie_after_ns: an instance that lives and answers no message for so
+    long is named; None: nobody is.
     """
 
     session_timeout_ns: int = 30_000_000_000
@@ -64,6 +67,7 @@ class ControllerSettings:
     is_descending: bool = False
     throttles: tuple[ThrottleRule, ...] = ()
     checks_leadership: bool = True
+    zombie_after_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,11 @@ class Pass:
 
 
 class Controller:
-    """One controller. name: its name in LEADER and HISTORY. on_pass: called after every pass; on_alarm: with alarms."""
+    """One controller.
+
+    name: its name in LEADER and HISTORY. on_pass: called after every pass; on_alarm: with alarms; on_duty: when it
+    begins or ceases to lead, and when its session is lost or opened.
+    """
 
     # A variant may replace this decision.
     _decide = staticmethod(decide)
@@ -92,6 +100,7 @@ class Controller:
         settings: ControllerSettings | None = None,
         on_pass: Callable[[Pass], None] = lambda _pass: None,
         on_alarm: Callable[[Alarm], None] = lambda _alarm: None,
+        on_duty: Callable[[Duty], None] = lambda _duty: None,
     ) -> None:
         self._session = session
         self._paths = layout.ClusterPaths(cluster)
@@ -106,12 +115,15 @@ class Controller:
             Looking(session, self._asking.require),
             self._paths,
             semantics=settings.semantics,
-            rebalancer=lambda named: cabinet.of(settings.rebalancer or named),
+            override=settings.rebalancer,
+            rebalancer=cabinet.of,
         )
         # The original keeps no book, so only our own semantics do.
         self._keeps_book = settings.semantics is Semantics.OURS and settings.checks_leadership
         self._book = Book(session, self._asking, self._paths)
         self._orders = Orders(settings.period_ns)
+        self._zombies = Zombies(settings.zombie_after_ns)
+        self._duty = DutyTeller(on_duty)
         self._term: int | None = None
         self._reign_zxid = 0
         self._told: tuple[Alarm, ...] = ()
@@ -131,6 +143,7 @@ class Controller:
         cluster is not as it must be; StoreRejected for what asking again cannot mend. Later it raises alarms instead.
         """
         self._session.start(self._runtime, timeout_ns=self._settings.session_timeout_ns)
+        self._duty.opened()
         while not self._is_stopping:
             try:
                 self._lead_or_stand_by()
@@ -151,10 +164,14 @@ class Controller:
         """The session is over, and with it the leadership."""
         self._term = None
         self._reader.forget()
+        self._zombies.forget()
         self._session.end()
+        if not self._is_stopping:
+            self._duty.lost()
         while not self._is_stopping:
             try:
                 self._session.start(self._runtime, timeout_ns=self._settings.session_timeout_ns)
+                self._duty.opened()
                 return
             except BackendUnavailable:
                 self._runtime.sleep(RETRY_PAUSE_NS)
@@ -171,6 +188,7 @@ class Controller:
         self._asking.answered(lambda: self._session.sync())
         self._term = self._elected()
         while not self._is_stopping:
+            self._duty.ranked(is_leader=self._term is not None)
             if self._term is None:
                 self._await_event(None)
                 self._term = self._elected()
@@ -278,6 +296,10 @@ class Controller:
         event = self._session.next_event(timeout_ns)
         if event is SessionState.LOST or (event is None and self._session.state is SessionState.LOST):
             raise LockLost("the controller's session has ended", reason="session ended")
+        if event is SessionState.SUSPENDED:
+            self._duty.suspended()
+        elif event is SessionState.CONNECTED:
+            self._duty.resumed()
         if event is not None:
             self._reader.heard(event)
         return event
@@ -302,8 +324,11 @@ class Controller:
             throttles=self._settings.throttles,
             is_descending=self._settings.is_descending,
         )
+        if reading.is_paused:
+            decision = replace(decision, messages=(), removals=())
         complaints = [Alarm(AlarmKind.UNREADABLE, text) for text in self._book.complaints]
-        alarms = [*complaints, *reading.alarms, *decision.alarms]
+        zombies = self._zombies.named(snapshot, began_ns)
+        alarms = [*complaints, *reading.alarms, *zombies, *decision.alarms]
         # The original sends at each pass what it decides. Ours repeats an order only after a period, so that a slow
         # instance does not collect copies of one message.
         due = decision.messages
@@ -312,7 +337,7 @@ class Controller:
             alarms += unheeded
         alarms += self._remove(decision.removals)
         sent = self._send(due, snapshot)
-        self._show(decision)
+        self._show(decision, reading.configured)
         for alarm in alarms:
             # An alarm is raised once while it lasts. One that goes away and comes back is raised again.
             if alarm not in self._told:
@@ -322,7 +347,7 @@ class Controller:
         done = replace(decision, alarms=tuple(dict.fromkeys(alarms)))
         took_ns = self._runtime.monotonic_ns() - began_ns
         self._on_pass(Pass(snapshot=snapshot, decision=done, sent=sent, took_ns=took_ns))
-        event = self._await_event(self._settings.period_ns)
+        event = self._await_event(self._zombies.next_ns(self._runtime.monotonic_ns(), self._settings.period_ns))
         is_in_doubt = False
         # Events come in crowds: one pass answers all that have arrived. Each may be the one that puts in doubt.
         while event is not None:
@@ -407,8 +432,15 @@ class Controller:
             self._asking.require(reply)
         return alarms
 
-    def _show(self, decision: Decision) -> None:
-        """Write EXTERNALVIEW where it changed. Nobody decides by it: a lost write is made good with the next change."""
+    def _show(self, decision: Decision, configured: Sequence[str]) -> None:
+        """Write EXTERNALVIEW where it changed. Nobody decides by it: a lost write is made good with the next change.
+
+        The view of a resource that is neither configured nor reported any more goes.
+        """
+        for resource in [each for each in self._sent_views if each not in decision.views and each not in configured]:
+            reply = self._session.delete(self._paths.external_view(resource))
+            if reply.outcome is Outcome.APPLIED or reply.missing:
+                del self._sent_views[resource]
         for resource, view in decision.views.items():
             path = self._paths.external_view(resource)
             body = ZNRecord(resource, {"NUM_PARTITIONS": str(len(view))}, view).to_json()

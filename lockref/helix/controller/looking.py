@@ -78,6 +78,12 @@ class Looking:
         """Bodies that are read this once, and not watched."""
         return self._read([ReadRequest(GET, path, is_watching=False) for path in paths])
 
+    def is_there(self, path: str) -> bool:
+        """True if there is such a znode. Unlike a look, this sets a watch also where there is none."""
+        (reply,) = self._session.read_all([ReadRequest(EXISTS, path)])
+        self._require(reply)
+        return not reply.missing
+
     def looks(self, paths: Iterable[str]) -> list[Reply]:
         """Bodies and versions; `missing` where there is none. What is known is only asked for its version."""
         wanted = list(paths)

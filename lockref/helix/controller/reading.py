@@ -7,7 +7,8 @@ A znode that holds no record stops nobody but itself: there is an alarm with its
 on for everybody else. What cannot be read never frees a lock:
 
     current states   what they said before counts; without that, what the leaders' book says (`grants`)
-    ideal state      nothing is decided about that resource; its holders keep what they have
+    ideal state      nothing is decided about that resource; its holders keep what they have. The same holds for a
+                     resource that this controller does not drive (`served`)
     live instance    its session is the owner of the znode, whatever the text says; one that belongs to no session is
                      sent nothing, and keeps what it reports to hold
     message          left to its instance; removed where the instance is not live
@@ -32,6 +33,7 @@ from lockref.helix.rebalancers import Assignment, Question, Rebalancer
 from lockref.helix.records import layout
 from lockref.helix.records.messages import STATE_TRANSITION, Message
 from lockref.helix.records.zn_record import ZNRecord
+from lockref.helix.served import NotServed, is_enabled, rule_of
 from lockref.helix.state_model import StateModel
 from lockref.ports import Reply
 
@@ -40,13 +42,16 @@ from lockref.ports import Reply
 class Reading:
     """The result of reading a cluster.
 
-    rebalancers: by resource. settled: by instance, locks that its page no longer needs.
+    rebalancers: by resource. settled: by instance, locks that its page no longer needs. is_paused: an operator has
+    paused the cluster (CONTROLLER/PAUSE): nothing shall be sent. configured: every resource with an ideal state.
     """
 
     snapshot: Snapshot
     rebalancers: Mapping[str, Rebalancer]
     alarms: tuple[Alarm, ...]
     settled: Mapping[str, Sequence[str]]
+    is_paused: bool = False
+    configured: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -70,8 +75,9 @@ class _States(NamedTuple):
 
 
 class ClusterReader:
-    """Reads one cluster, every part watched. rebalancer: by the class that a resource names.
+    """Reads one cluster, every part watched.
 
+    override: the name of the operator's rule for all resources; "" for none. rebalancer: the rule of a name.
     Errors of `read`: what `looking` raises; Interrupted where what was read is of two instants, and is to be read anew.
     """
 
@@ -81,13 +87,16 @@ class ClusterReader:
         paths: layout.ClusterPaths,
         *,
         semantics: Semantics,
+        override: str = "",
         rebalancer: Callable[[str], Rebalancer],
     ) -> None:
         self._looking = looking
         self._paths = paths
         self._semantics = semantics
+        self._override = override
         self._rebalancer = rebalancer
         self._alarms: list[Alarm] = []
+        self._configured: tuple[str, ...] = ()
         self.forget()
 
     def forget(self) -> None:
@@ -112,7 +121,7 @@ class ClusterReader:
         # The order of these reads matters. The sessions are read before messages and states. A session that ends in
         # between then leaves doubt, which `_require_still_live` finds. The other way round, an instance that came in
         # between would seem to hold nothing, and its locks would be given away.
-        groups, chosen, frozen = self._groups()
+        groups, chosen, frozen, stopped = self._groups()
         live = self._live()
         pending, stale = self._pending(live)
         reports, gone = self._reports(live, groups, frozen)
@@ -135,12 +144,12 @@ class ClusterReader:
         )
         replicas, settled = replicas_of(evidence)
         self._require_still_live(live, [each for states in replicas.values() for each in states if states[each].doubt])
-        disabled, disabled_locks = self._disabled()
+        disabled, disabled_locks, is_paused = self._disabled(live, stopped)
         self._looking.end()
         # Forgotten with its znode: a report that comes again under that path belongs to a new session.
         self._last = {path: states for path, states in self._last.items() if self._looking.was_looked_at(path)}
         rebalancers: dict[str, Rebalancer] = {each.name: _nobody for each in gone}
-        rebalancers |= {name: self._rebalancer(named) for name, named in chosen.items()}
+        rebalancers |= chosen
         snapshot = Snapshot(
             groups=tuple(groups),
             live=dict(sorted(live.sessions.items())),
@@ -151,7 +160,12 @@ class ClusterReader:
             disabled_locks=disabled_locks,
         )
         return Reading(
-            snapshot=snapshot, rebalancers=rebalancers, alarms=tuple(dict.fromkeys(self._alarms)), settled=settled
+            snapshot=snapshot,
+            rebalancers=rebalancers,
+            alarms=tuple(dict.fromkeys(self._alarms)),
+            settled=settled,
+            is_paused=is_paused,
+            configured=self._configured,
         )
 
     def _require_still_live(self, live: _Live, doubted: Iterable[str]) -> None:
@@ -168,13 +182,17 @@ class ClusterReader:
 
     # Resources.
 
-    def _groups(self) -> tuple[list[LockGroup], dict[str, str], dict[str, None]]:
-        """The resources that can be read, the rebalancer that each names, and which resources cannot be read."""
+    def _groups(self) -> tuple[list[LockGroup], dict[str, Rebalancer], dict[str, None], list[str]]:
+        """The resources that can be read and driven, the rule of each, which resources are left alone, and the locks
+        of those that an operator has disabled.
+        """
         groups: list[LockGroup] = []
-        chosen: dict[str, str] = {}
+        chosen: dict[str, Rebalancer] = {}
         frozen: dict[str, None] = {}
+        stopped: list[str] = []
         owner: dict[str, str] = {}
         names = self._looking.names(self._paths.ideal_states)
+        self._configured = tuple(names)
         paths = list(map(self._paths.ideal_state, names))
         for name, path, reply in zip(names, paths, self._looking.looks(paths), strict=True):
             if reply.missing:
@@ -187,14 +205,21 @@ class ClusterReader:
                 # is frozen.
                 if shared is not None:
                     raise ConfigError(f"{path} names {shared!r}, which is a lock of {owner[shared]!r}")
+                chosen[name] = self._rule(path, record, group.model)
             except ConfigError as error:
                 frozen[name] = None
                 self._alarm(f"{error}. Nothing is decided about {name!r}; its holders keep what they have")
                 continue
             owner.update(dict.fromkeys(group.locks, name))
             groups.append(group)
-            chosen[name] = record.simple.get("REBALANCER_CLASS_NAME", "")
-        return groups, chosen, frozen
+            stopped += group.locks if not is_enabled(record) else ()
+        return groups, chosen, frozen, stopped
+
+    def _rule(self, path: str, record: ZNRecord, model: StateModel) -> Rebalancer:
+        try:
+            return rule_of(record, model, override=self._override, load=self._rebalancer)
+        except NotServed as error:
+            raise ConfigError(f"{path} is not driven: {error}") from error
 
     def _group(self, name: str, path: str, reply: Reply, record: ZNRecord) -> LockGroup:
         if not record.simple.get("STATE_MODEL_DEF_REF"):
@@ -355,12 +380,21 @@ class ClusterReader:
                 found.append(group)
         return found
 
-    def _disabled(self) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-        """Instances and locks that an operator has disabled (HELIX_ENABLED, HELIX_DISABLED_PARTITION)."""
+    def _disabled(
+        self, live: _Live, stopped: Sequence[str]
+    ) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], bool]:
+        """Instances and locks that an operator has disabled (HELIX_ENABLED, HELIX_DISABLED_PARTITION), and whether the
+        cluster is paused.
+
+        stopped: the locks of disabled resources, which no instance shall hold.
+        """
         disabled: list[str] = []
-        locks: dict[str, tuple[str, ...]] = {}
+        locks: dict[str, tuple[str, ...]] = dict.fromkeys(live.sessions, tuple(stopped)) if stopped else {}
         names = self._looking.names(self._paths.instance_configs)
         paths = [self._paths.instance(name).config for name in names]
+        is_paused = self._looking.is_there(self._paths.pause)
+        if is_paused:
+            self._alarms.append(Alarm(AlarmKind.PAUSED, f"{self._paths.pause} is there: nothing is sent until it goes"))
         for name, path, reply in zip(names, paths, self._looking.looks(paths), strict=True):
             if reply.missing:
                 continue
@@ -369,14 +403,14 @@ class ClusterReader:
             except ConfigError as error:
                 self._alarm(f"{error}. {name} counts as enabled")
                 continue
-            if record.simple.get("HELIX_ENABLED", "true").lower() == "false":
+            if not is_enabled(record):
                 disabled.append(name)
             named = record.lists.get("HELIX_DISABLED_PARTITION", ())
             mapped = record.maps.get("HELIX_DISABLED_PARTITION", {})
-            found = {*named, *(lock for text in mapped.values() for lock in text.split(","))}
+            found = {*locks.get(name, ()), *named, *(lock for text in mapped.values() for lock in text.split(","))}
             if found:
                 locks[name] = tuple(sorted(found))
-        return tuple(disabled), locks
+        return tuple(disabled), locks, is_paused
 
     def _alarm(self, text: str) -> None:
         self._alarms.append(Alarm(AlarmKind.UNREADABLE, text))

@@ -89,6 +89,17 @@ class ClusterPaths:
         return f"/{self.cluster}/CONTROLLER/PAUSE"
 
     @property
+    def maintenance(self) -> str:
+        return f"/{self.cluster}/CONTROLLER/MAINTENANCE"
+
+    def resource_config(self, resource: str) -> str:
+        return f"/{self.cluster}/CONFIGS/RESOURCE/{resource}"
+
+    @property
+    def external_views(self) -> str:
+        return f"/{self.cluster}/EXTERNALVIEW"
+
+    @property
     def instances(self) -> str:
         return f"/{self.cluster}/INSTANCES"
 

@@ -14,10 +14,11 @@ from tests.evidence.helix.experiments import TOGETHER, Experiment
 from tests.evidence.helix.hazards import HAZARDS
 from tests.evidence.helix.lock_mistakes import LOCK_MISTAKES
 from tests.evidence.helix.one_znode import ONE_ZNODE
+from tests.evidence.helix.operated import OPERATED
 from tests.evidence.helix.plain import PLAIN
 from tests.evidence.helix.size import SIZE
 
-ALL: Final = {**TOGETHER, **HAZARDS, **PLAIN, **SIZE, **ONE_ZNODE, **LOCK_MISTAKES}
+ALL: Final = {**TOGETHER, **OPERATED, **HAZARDS, **PLAIN, **SIZE, **ONE_ZNODE, **LOCK_MISTAKES}
 
 
 @contextmanager

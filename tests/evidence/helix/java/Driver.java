@@ -9,12 +9,18 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import org.apache.helix.HelixAdmin;
 import org.apache.helix.HelixManager;
 import org.apache.helix.HelixManagerFactory;
 import org.apache.helix.InstanceType;
+import org.apache.helix.manager.zk.ZKHelixAdmin;
+import org.apache.helix.model.InstanceConfig;
+import org.apache.helix.model.MasterSlaveSMD;
+import org.apache.helix.model.OnlineOfflineSMD;
 import org.apache.helix.tools.commandtools.YAMLClusterSetup;
 import org.apache.helix.userdefinedrebalancer.LockManagerRebalancer;
 
@@ -29,6 +35,7 @@ import org.apache.helix.userdefinedrebalancer.LockManagerRebalancer;
  *     {"do": "control", "cluster": NAME, "name": NAME}         {"done": true}: the controller is a candidate
  *     {"do": "join", "cluster": NAME, "name": INSTANCE, "model": NAME, "whole": BOOL}    {"done": true}: it is live
  *     {"do": "leave", "name": NAME}                     {"done": true}: a controller or a participant has ended
+ *     {"do": "admin", "call": WORD, "cluster": NAME, ...}      {"done": true}: Helix' own administrator has done it
  *     {"do": "leads", "name": NAME}                     {"leads": BOOL}
  *     {"do": "heard"}    {"heard": [[NS, INSTANCE, LOCK, SOURCE, TARGET], ...]}: every callback so far
  * </pre>
@@ -77,6 +84,9 @@ public final class Driver {
             case "leave":
                 running.remove(asked.get("name").asText()).disconnect();
                 break;
+            case "admin":
+                administer(new ZKHelixAdmin(zooKeeper), asked);
+                break;
             case "leads":
                 return told.put("leads", running.get(asked.get("name").asText()).isLeader());
             case "heard":
@@ -94,6 +104,56 @@ public final class Driver {
                 throw new IllegalArgumentException(asked.toString());
         }
         return told.put("done", true);
+    }
+
+    /** One act of Helix' own administrator. Further fields: name, of an instance; resource; lock; enabled. */
+    private static void administer(HelixAdmin admin, JsonNode asked) {
+        String cluster = asked.get("cluster").asText();
+        String name = asked.path("name").asText();
+        String resource = asked.path("resource").asText();
+        boolean enabled = asked.path("enabled").asBoolean();
+        switch (asked.get("call").asText()) {
+            case "add-cluster":
+                admin.addCluster(cluster);
+                admin.addStateModelDef(cluster, "OnlineOffline", OnlineOfflineSMD.build());
+                admin.addStateModelDef(cluster, "MasterSlave", MasterSlaveSMD.build());
+                break;
+            case "add-instance":
+                InstanceConfig config = new InstanceConfig(name);
+                config.setHostName(asked.get("host").asText());
+                config.setPort(asked.get("port").asText());
+                admin.addInstance(cluster, config);
+                break;
+            case "add-resource":
+                admin.addResource(
+                        cluster,
+                        resource,
+                        asked.get("count").asInt(),
+                        asked.get("model").asText(),
+                        asked.get("mode").asText());
+                admin.rebalance(cluster, resource, asked.get("replicas").asInt());
+                break;
+            case "enable-instance":
+                admin.enableInstance(cluster, name, enabled);
+                break;
+            case "enable-lock":
+                admin.enablePartition(enabled, cluster, name, resource, List.of(asked.get("lock").asText()));
+                break;
+            case "enable-resource":
+                admin.enableResource(cluster, resource, enabled);
+                break;
+            case "enable-cluster":
+                admin.enableCluster(cluster, enabled);
+                break;
+            case "drop-instance":
+                admin.dropInstance(cluster, admin.getInstanceConfig(cluster, name));
+                break;
+            case "drop-resource":
+                admin.dropResource(cluster, resource);
+                break;
+            default:
+                throw new IllegalArgumentException(asked.toString());
+        }
     }
 
     private HelixManager connect(JsonNode asked, InstanceType type) {

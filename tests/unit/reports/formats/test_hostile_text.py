@@ -207,7 +207,9 @@ ARGUMENTS = (
     ["wire", "-b"], ["probe"], ["evaluate"], ["scenario", "validate"], ["scenario", "test"], ["scenario"],
     ["delta", "plan", "--order"], ["delta", "plan", "--writers"], ["delta", "plan"], ["plan", "--workers"],
     ["plan"], ["cluster", "run"],
-    ["cluster", "run", "x", "--then"], ["providers"], ["backends"], ["doctor"], ["completion"],
+    ["cluster", "run", "x", "--then"], ["cluster", "controller"], ["cluster", "status"],
+    ["cluster", "disable", "x", "--instance"], ["cluster", "add-instance"], ["cluster", "drop", "x", "--resource"],
+    ["cluster", "add-resource", "x", "y", "--locks"], ["providers"], ["backends"], ["doctor"], ["completion"],
     ["scenario", "show"], ["scenario", "list", "--build"],
     ["runs"], ["runs", "show"], ["runs", "events"], ["runs", "export"], ["runs", "prune", "--days"],
 )  # fmt: skip

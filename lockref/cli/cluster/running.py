@@ -1,4 +1,4 @@
-"""`lockref cluster`: run the locks of a cluster file on a real ZooKeeper, as Helix' recipe does."""
+"""`lockref cluster run` and `figures`: the recipe's program, and what each rebalancer costs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import AS_JSON, NEW_FOLDER, Group, Word, duration_option
+from lockref.cli.options import AS_JSON, NEW_FOLDER, Word, duration_option
 
-CHANGES = Word(["leave", "return", "none", "fourth"])
-
-
-@click.group(cls=Group, name="cluster")
-def command() -> None:
-    """Locks that a controller assigns, as in Apache Helix, on ZooKeeper."""
+PHASES = Word(["leave", "return", "none", "fourth"])
 
 
-@command.command(name="run")
+@click.command(name="run")
 @click.argument("file", type=click.Path())
 @click.option("--zookeeper", metavar="HOST:PORT,…", help="A running ZooKeeper; default: start one here.")
 @click.option("--rebalancer", metavar="NAME", default="", help="Instead of the file's: mod, sticky, hrw, ring, …")
@@ -38,7 +33,7 @@ def command() -> None:
 @click.option(
     "--then",
     "changes",
-    type=CHANGES,
+    type=PHASES,
     multiple=True,
     help="Next change; repeatable. leave: the first instance stops; return: it comes back; none: all stop; fourth: one "
     "joins that the file does not list. Default: leave, return.",
@@ -54,13 +49,13 @@ def run_command(ctx: click.Context, /, as_json: bool, file: str, **asked: Any) -
     lockref cluster run lock-manager.yaml --rebalancer sticky --then leave --then return
     lockref cluster run lock-manager.yaml --live-order descending --semantics first   # what the README printed
     """
-    from lockref.cli.jobs.clusters import run_cluster
+    from lockref.cli.jobs.cluster.running import run_cluster
     from lockref.cli.jobs.shown.console import Console
 
     return run_cluster(Console(ctx.obj, as_json=as_json), file, **asked)
 
 
-@command.command(name="figures")
+@click.command(name="figures")
 @click.option("--out", type=NEW_FOLDER, default=Path(".lockref/figures"), show_default=True, help="Folder.")
 @click.pass_context
 def figures_command(ctx: click.Context, out: Path) -> int:

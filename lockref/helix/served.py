@@ -1,0 +1,113 @@
+"""Which resources of a cluster this controller drives, by which rule, and why it refuses the others.
+
+    USER_DEFINED   the rule that the resource names, if it is one of lockref's: see `rebalancers.load`
+    SEMI_AUTO      the preference lists of the ideal state: the first instances of a list that live hold the lock
+    CUSTOMIZED     the map of the ideal state: the instances that it gives the top state
+    FULL_AUTO      refused, because Helix's own rebalancers decide; driven if the operator names a rule for it
+    TASK           refused, because it has jobs and no locks
+
+This controller gives an instance the top state of a lock or nothing. So it refuses a resource of the last four modes
+whose model counts the instances of a second state, such as SLAVE of MasterSlave: it would drop every SLAVE.
+
+A refused resource is left alone. Its instances are sent nothing, and its external view stays what it is.
+Source: `org.apache.helix.model.IdealState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lockref.errors import ConfigError, quote
+from lockref.helix.cluster.declared import RebalanceMode
+from lockref.helix.rebalancers import Assignment, Question, Rebalancer
+from lockref.helix.records.zn_record import ZNRecord
+from lockref.helix.state_model import DROPPED, ERROR, UNBOUNDED, StateModel
+
+ENABLED: Final = "HELIX_ENABLED"
+"""The field of an instance's configuration, and of an ideal state, with which an operator disables it."""
+
+_OLD_MODES: Final = {
+    "AUTO": RebalanceMode.SEMI_AUTO.value,
+    "AUTO_REBALANCE": RebalanceMode.FULL_AUTO.value,
+    "CUSTOMIZED": RebalanceMode.CUSTOMIZED.value,
+}
+"""IDEAL_STATE_MODE of old clusters, which have no REBALANCE_MODE."""
+
+
+class NotServed(ConfigError):
+    """This controller does not drive the resource: let Helix's controller lead, or name a rule with --rebalancer."""
+
+
+def is_enabled(record: ZNRecord) -> bool:
+    """True unless an operator has disabled the instance or the resource whose record this is."""
+    return record.simple.get(ENABLED, "true").lower() != "false"
+
+
+def mode_of(record: ZNRecord) -> str:
+    """The rebalance mode of an ideal state, such as `USER_DEFINED`; a word that Helix does not know stays as it is."""
+    found = record.simple.get("REBALANCE_MODE", "")
+    return found or _OLD_MODES.get(record.simple.get("IDEAL_STATE_MODE", ""), RebalanceMode.SEMI_AUTO.value)
+
+
+def rule_of(record: ZNRecord, model: StateModel, *, override: str, load: Callable[[str], Rebalancer]) -> Rebalancer:
+    """The rule by which this controller drives a resource.
+
+    record: its ideal state. override: the name of the operator's rule for all resources; "" for none. load: the rule of
+    a name. Errors: NotServed, and what `load` raises.
+    """
+    mode = mode_of(record)
+    if mode == RebalanceMode.USER_DEFINED:
+        return load(override or record.simple.get("REBALANCER_CLASS_NAME", ""))
+    if mode not in (RebalanceMode.FULL_AUTO, RebalanceMode.SEMI_AUTO, RebalanceMode.CUSTOMIZED):
+        words = "it has jobs, and no locks" if mode == "TASK" else "which Helix does not have"
+        raise NotServed(f"its mode is {quote(mode)}: {words}")
+    second = _counted_second(model)
+    if second:
+        raise NotServed(
+            f"its mode is {mode}, and {model.name} counts the instances in {second}, too: this controller gives an "
+            f"instance {model.top} or nothing, and would drop every {second}. Helix's controller can lead"
+        )
+    if override:
+        return load(override)
+    if mode == RebalanceMode.SEMI_AUTO:
+        return _by_preference(record)
+    if mode == RebalanceMode.CUSTOMIZED:
+        return _by_map(record, model.top)
+    deciding = record.simple.get("REBALANCER_CLASS_NAME") or record.simple.get("REBALANCE_STRATEGY", "DEFAULT")
+    raise NotServed(
+        f"its mode is FULL_AUTO: Helix's own rebalancer decides ({deciding.rpartition('.')[2]}), which lockref does "
+        "not have. Let Helix's controller lead, or name a rule: --rebalancer sticky"
+    )
+
+
+def _counted_second(model: StateModel) -> str:
+    """The first state below the top one whose instances are counted; "" if the model has none."""
+    others = (each for each in model.states[1:] if each not in (model.initial, DROPPED, ERROR))
+    return next((each for each in others if model.count(each) != UNBOUNDED), "")
+
+
+def _by_preference(record: ZNRecord) -> Rebalancer:
+    lists = record.lists
+
+    def rule(question: Question) -> Assignment:
+        live = dict.fromkeys(question.live)
+        return {
+            lock: tuple([each for each in dict.fromkeys(lists.get(lock, ())) if each in live][: question.per_lock])
+            for lock in question.locks
+        }
+
+    return rule
+
+
+def _by_map(record: ZNRecord, top: str) -> Rebalancer:
+    maps = record.maps
+
+    def rule(question: Question) -> Assignment:
+        live = dict.fromkeys(question.live)
+        return {
+            lock: tuple(each for each, state in maps.get(lock, {}).items() if state == top and each in live)
+            for lock in question.locks
+        }
+
+    return rule

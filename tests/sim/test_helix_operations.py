@@ -1,0 +1,402 @@
+"""An operator beside a working cluster: what is changed, what is refused, and that nobody's change is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lockref.coordination.port import MULTI
+from lockref.errors import ConfigError
+from lockref.helix.cluster.configured import ClusterDiffers
+from lockref.helix.cluster.declared import Instance, RebalanceMode, Resource
+from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK
+from lockref.helix.operations.adding import add_instance, add_resource, resource_of
+from lockref.helix.operations.dropping import InUse, drop_cluster, drop_instance, drop_resource
+from lockref.helix.operations.enabling import enable_cluster, enable_instance, enable_lock, enable_resource
+from lockref.helix.operations.operator import Operator
+from lockref.helix.operations.reading import read_status
+from lockref.helix.operations.status import ClusterStatus
+from lockref.helix.pipeline import AlarmKind
+from lockref.helix.records.messages import Message
+from lockref.helix.records.zn_record import ZNRecord
+from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.runtime import NS_PER_S
+from tests.sim.helix_world import CLUSTER, PATHS, RESOURCE, Asked, DisturbedChannel, Helix, undisturbed
+
+LOCKS = tuple(f"{RESOURCE}_{number}" for number in range(4))
+
+
+class Operated:
+    """Instances a and b with four locks, a controller, and an operator on a node of its own."""
+
+    def __init__(self, **how: Any) -> None:
+        self.helix = Helix(locks=4)
+        self.a, self.heard_a, _ = self.helix.participant("a")
+        self.b, self.heard_b, _ = self.helix.participant("b")
+        self.controller, _ = self.helix.controller(**how)
+        session, self.channel = self.helix.session("operator")
+        runtime = self.helix.world.node("operator").process.runtime
+        self.operator = Operator(session, runtime, "zk")
+        self._start: Callable[[], None] = lambda: session.start(runtime, timeout_ns=10 * NS_PER_S)
+
+    def play(self, script: Callable[[], None]) -> None:
+        def whole() -> None:
+            helix = self.helix
+            helix.on("operator", self._start)
+            helix.join(self.a, "a")
+            helix.join(self.b, "b")
+            helix.start("controller", self.controller.run)
+            self.until_held(2, 2)
+            helix.sleep_ms(500)
+            script()
+
+        self.helix.play(whole)
+
+    def until_held(self, by_a: int, by_b: int) -> None:
+        self.helix.until(
+            lambda: (len(self.a.held), len(self.b.held)) == (by_a, by_b), f"a holds {by_a} and b {by_b} locks"
+        )
+        self.helix.until(lambda: not self.helix.pending("a") + self.helix.pending("b"), "all is answered")
+
+    def ask(self, act: Callable[..., Any], *arguments: Any, **how: Any) -> Any:
+        """One act of the operator, in a task of its node."""
+        return self.helix.on("operator", lambda: act(self.operator, CLUSTER, *arguments, **how))
+
+    def status(self) -> ClusterStatus:
+        found: ClusterStatus = self.ask(read_status)
+        return found
+
+    def config(self, name: str) -> ZNRecord:
+        path = PATHS.instance(name).config
+        return ZNRecord.from_json(self.helix.body(path) or b"", path)
+
+
+def once(channel: DisturbedChannel, disturb: Callable[[Request, Asked], Reply]) -> None:
+    """Disturb the next transaction of the channel, and none after it."""
+
+    def disturbed(request: Request, ask: Asked) -> Reply:
+        if request.verb != MULTI:
+            return ask(request)
+        channel.disturb = undisturbed
+        return disturb(request, ask)
+
+    channel.disturb = disturbed
+
+
+def test_a_status_names_the_owners_and_what_is_wrong():
+    """Owners, leader, views; a znode that holds no record is told, and the rest is shown."""
+    cluster = Operated()
+
+    def script() -> None:
+        cluster.helix.sleep_ms(1000)
+        status = cluster.status()
+        assert status.controller is not None
+        assert status.controller.name == "controller"
+        assert [(each.name, len(each.owned)) for each in status.instances] == [("a", 2), ("b", 2)]
+        (resource,) = status.resources
+        assert (resource.refusal, resource.unowned, resource.per_lock) == ("", [], 1)
+        assert all(lock.is_view_current and len(lock.owners) == 1 for lock in resource.locks)
+        assert status.problems == ()
+        cluster.helix.put(PATHS.ideal_state(RESOURCE), b"half-writ")
+        broken = cluster.status()
+        assert broken.resources == ()
+        assert "holds no Helix record: b'half-writ'" in broken.problems[0]
+        assert len(broken.instances) == 2
+
+    cluster.play(script)
+
+
+def test_a_disabled_instance_gives_everything_back_and_gets_it_again():
+    """T23. The second order writes nothing. The fields are those of Helix 1.4.3."""
+    cluster = Operated()
+
+    def script() -> None:
+        assert cluster.ask(enable_instance, "a", is_wanted=False, reason="upgrade") is True
+        cluster.until_held(0, 4)
+        simple = cluster.config("a").simple
+        assert (simple["HELIX_ENABLED"], simple["HELIX_DISABLED_REASON"]) == ("false", "upgrade")
+        assert simple["HELIX_ENABLED_TIMESTAMP"].isdigit()
+        zxid = cluster.helix.zxid
+        assert cluster.ask(enable_instance, "a", is_wanted=False) is False
+        assert cluster.helix.zxid == zxid
+        assert cluster.ask(enable_instance, "a", is_wanted=True) is True
+        cluster.until_held(2, 2)
+        assert "HELIX_DISABLED_REASON" not in cluster.config("a").simple
+
+    cluster.play(script)
+
+
+def test_a_disabled_lock_goes_to_another_instance():
+    """In the map by resource, and out of the list that an older Helix kept for all resources."""
+    cluster = Operated()
+
+    def script() -> None:
+        lock = cluster.a.held[0]
+        assert cluster.ask(enable_lock, instance="a", resource=RESOURCE, lock=lock, is_wanted=False) is True
+        cluster.helix.until(lambda: lock not in cluster.a.held, "a gives it back")
+        assert cluster.config("a").maps["HELIX_DISABLED_PARTITION"] == {RESOURCE: lock}
+        old = cluster.config("a")
+        listed = ZNRecord(old.id, old.simple, old.maps, {"HELIX_DISABLED_PARTITION": [lock, "other"]})
+        cluster.helix.put(PATHS.instance("a").config, listed.to_json())
+        assert cluster.ask(enable_lock, instance="a", resource=RESOURCE, lock=lock, is_wanted=True) is True
+        assert cluster.config("a").maps["HELIX_DISABLED_PARTITION"] == {}
+        assert cluster.config("a").lists["HELIX_DISABLED_PARTITION"] == ["other"]
+        cluster.until_held(2, 2)
+        with pytest.raises(ConfigError, match="has no lock 'g_9'"):
+            cluster.ask(enable_lock, instance="a", resource=RESOURCE, lock="g_9", is_wanted=False)
+
+    cluster.play(script)
+
+
+def test_a_disabled_resource_is_held_by_nobody():
+    """Its holders release through Unlock, and get the locks again when it is enabled."""
+    cluster = Operated()
+
+    def script() -> None:
+        assert cluster.ask(enable_resource, RESOURCE, is_wanted=False) is True
+        cluster.until_held(0, 0)
+        assert {word for word, *_ in cluster.heard_a.heard} == {"granted", "revoked"}
+        assert cluster.ask(enable_resource, RESOURCE, is_wanted=False) is False
+        assert cluster.ask(enable_resource, RESOURCE, is_wanted=True) is True
+        cluster.until_held(2, 2)
+
+    cluster.play(script)
+
+
+def test_nothing_is_sent_while_the_cluster_is_paused():
+    """CONTROLLER/PAUSE: an instance leaves and its locks stay without an owner, until the pause is over."""
+    cluster = Operated()
+
+    def script() -> None:
+        assert cluster.ask(enable_cluster, is_wanted=False, reason="night") is True
+        assert cluster.ask(enable_cluster, is_wanted=False) is False
+        cluster.helix.until(lambda: AlarmKind.PAUSED in {each.kind for each in cluster.helix.alarms}, "an alarm")
+        cluster.helix.world.node("a").crash()
+        cluster.helix.sleep_ms(10_000)
+        assert len(cluster.b.held) == 2
+        assert cluster.status().is_paused
+        assert cluster.ask(enable_cluster, is_wanted=True) is True
+        cluster.helix.until(lambda: len(cluster.b.held) == 4, "b gets the locks of a")
+
+    cluster.play(script)
+
+
+def test_a_change_that_somebody_makes_meanwhile_is_kept():
+    """A write carries the version that was read: it fails, what is there is read anew, and both changes stand."""
+    cluster = Operated()
+
+    def meanwhile(request: Request, ask: Asked) -> Reply:
+        old = cluster.config("a")
+        cluster.helix.put(
+            PATHS.instance("a").config, ZNRecord(old.id, {**old.simple, "TAG": "x"}, old.maps, old.lists).to_json()
+        )
+        return ask(request)
+
+    def script() -> None:
+        once(cluster.channel, meanwhile)
+        assert cluster.ask(enable_instance, "a", is_wanted=False) is True
+        assert (cluster.config("a").simple["TAG"], cluster.config("a").simple["HELIX_ENABLED"]) == ("x", "false")
+
+    cluster.play(script)
+
+
+@pytest.mark.parametrize("is_applied", [True, False])
+def test_a_lost_answer_is_settled_by_looking(is_applied: bool):
+    """Applied or not: in the end it is done once."""
+    cluster = Operated()
+
+    def lost(request: Request, ask: Asked) -> Reply:
+        if is_applied:
+            ask(request)
+        return TIMED_OUT
+
+    def script() -> None:
+        once(cluster.channel, lost)
+        before = cluster.helix.stat(PATHS.instance("a").config)
+        assert cluster.ask(enable_instance, "a", is_wanted=False) is True
+        after = cluster.helix.stat(PATHS.instance("a").config)
+        assert before is not None
+        assert after is not None
+        assert after.version == before.version + 1
+
+    cluster.play(script)
+
+
+def test_an_instance_is_added_once():
+    """Equal again: nothing is written. What is missing of it is completed. Another port: every difference."""
+    cluster = Operated()
+
+    def script() -> None:
+        c = Instance(name="c", host="h", port=1)
+        assert cluster.ask(add_instance, c) is True
+        assert cluster.ask(add_instance, c) is False
+        cluster.helix.remove(PATHS.instance("c").messages)
+        assert cluster.ask(add_instance, c) is True
+        assert cluster.helix.stat(PATHS.instance("c").messages) is not None
+        with pytest.raises(ClusterDiffers, match="HELIX_PORT: the command says 2, the cluster has 1"):
+            cluster.ask(add_instance, Instance(name="c", host="h", port=2))
+        with pytest.raises(ConfigError, match="cannot be the name"):
+            cluster.ask(add_instance, Instance(name="a/b", host="h", port=2))
+
+    cluster.play(script)
+
+
+def test_a_resource_is_added_and_its_locks_are_assigned():
+    """With its state model, if that is missing; never with a lock that another resource has."""
+    cluster = Operated()
+
+    def script() -> None:
+        made = cluster.ask(resource_of, "h", locks=2, model="OnlineOffline", rebalancer="mod", replicas=None)
+        assert cluster.ask(add_resource, made) is True
+        assert cluster.helix.stat(PATHS.state_model("OnlineOffline")) is not None
+        assert cluster.ask(add_resource, made) is False
+        more = cluster.ask(resource_of, "h", locks=3, model="OnlineOffline", rebalancer="mod", replicas=None)
+        with pytest.raises(ClusterDiffers, match="NUM_PARTITIONS: the command says 3, the cluster has 2"):
+            cluster.ask(add_resource, more)
+        twice = Resource(
+            name="other", locks=1, replicas=1, mode=RebalanceMode.USER_DEFINED, rebalancer="mod", model=LOCK_UNLOCK,
+            names=(LOCKS[0],),
+        )  # fmt: skip
+        with pytest.raises(ConfigError, match="would have the lock 'g_0', which is one of 'g'"):
+            cluster.ask(add_resource, twice)
+        for how, words in (
+            ({"model": "nosuch"}, "there is no state model 'nosuch'"),
+            ({"rebalancer": "stiky"}, "Did you mean 'sticky'"),
+            ({"replicas": 2}, "--replicas is 2; the top state LOCKED of lock-unlock has the count 1"),
+        ):
+            whole = {"locks": 1, "model": "lock-unlock", "rebalancer": "mod", "replicas": None, **how}
+            with pytest.raises(ConfigError, match=words):
+                cluster.ask(resource_of, "x", **whole)
+
+    cluster.play(script)
+
+
+def test_what_is_in_use_is_not_dropped():
+    """A live instance, a resource with holders, a cluster with anybody in it; after their end they are."""
+    cluster = Operated()
+    helix = cluster.helix
+
+    def script() -> None:
+        zxid = helix.zxid
+        with pytest.raises(InUse, match="instance 'a' lives under session"):
+            cluster.ask(drop_instance, "a")
+        with pytest.raises(InUse, match="4 locks of resource 'g' are held"):
+            cluster.ask(drop_resource, RESOURCE)
+        with pytest.raises(InUse, match="in use by a, b, the controller controller"):
+            cluster.ask(drop_cluster)
+        assert helix.zxid == zxid
+        helix.on("a", cluster.a.leave)
+        assert cluster.ask(drop_instance, "a") is True
+        assert [helix.stat(path) for path in (PATHS.instance("a").root, PATHS.instance("a").config)] == [None, None]
+        assert cluster.ask(drop_instance, "a") is False
+        cluster.ask(enable_resource, RESOURCE, is_wanted=False)
+        helix.until(lambda: not cluster.b.held and not helix.pending("b"), "b gives everything back")
+        assert cluster.ask(drop_resource, RESOURCE) is True
+        assert helix.stat(PATHS.ideal_state(RESOURCE)) is None
+        helix.until(lambda: helix.stat(PATHS.external_view(RESOURCE)) is None, "the leader removes the view")
+        assert cluster.ask(drop_resource, RESOURCE) is False
+        helix.on("b", cluster.b.leave)
+        cluster.controller.stop()
+        assert cluster.ask(drop_cluster) is True
+        assert helix.stat(PATHS.root) is None
+
+    cluster.play(script)
+
+
+def test_an_instance_that_joins_at_the_last_moment_is_not_dropped():
+    """The transaction fails as a whole, and the operator is told that it lives."""
+    cluster = Operated()
+    helix = cluster.helix
+
+    def joins(request: Request, ask: Asked) -> Reply:
+        helix.put(PATHS.instance("a").live, ZNRecord("a").to_json())
+        return ask(request)
+
+    def script() -> None:
+        helix.on("a", cluster.a.leave)
+        once(cluster.channel, joins)
+        with pytest.raises(InUse, match="instance 'a' lives"):
+            cluster.ask(drop_instance, "a")
+        assert helix.stat(PATHS.instance("a").config) is not None
+
+    cluster.play(script)
+
+
+def test_an_operator_may_insist():
+    """A live instance is dropped with its znode: it hears of that, and its locks go to the other one."""
+    cluster = Operated()
+
+    def script() -> None:
+        assert cluster.ask(drop_instance, "a", is_forced=True) is True
+        cluster.helix.until(lambda: len(cluster.b.held) == 4, "b gets the locks of a")
+        assert cluster.a.held == ()
+        assert cluster.ask(drop_cluster, is_forced=True) is True
+        assert cluster.helix.stat(PATHS.root) is None
+
+    cluster.play(script)
+
+
+def test_an_instance_that_hangs_is_named_once():
+    """It lives, and a handler does not return: the controller names it when the limit is over, not a period later."""
+    helix = Helix(locks=1)
+    runtime = helix.world.node("a").process.runtime
+
+    def hang(_message: Message) -> None:
+        runtime.sleep(20 * NS_PER_S)
+
+    a, _, _ = helix.participant("a", handlers={**ALL_HANDLED, ("RELEASED", "LOCKED"): hang})
+    controller, _ = helix.controller(zombie_after_ns=3 * NS_PER_S)
+
+    def script() -> None:
+        helix.join(a, "a")
+        helix.start("controller", controller.run)
+        helix.until(lambda: bool(helix.pending("a")), "the lock is granted")
+        helix.sleep_ms(2_900)
+        assert helix.alarms == []
+        helix.sleep_ms(300)
+        (alarm,) = helix.alarms
+        assert alarm.kind is AlarmKind.ZOMBIE
+        assert "a lives and has answered no message for 3 s: RELEASED-LOCKED of g_0" in alarm.text
+        helix.until(lambda: bool(a.held), "the handler returns")
+        helix.sleep_ms(500)
+        assert (len(helix.alarms), helix.passes[-1].decision.alarms) == (1, ())
+
+    helix.play(script)
+
+
+@pytest.mark.parametrize(
+    ("mode", "lists", "maps", "held"),
+    [
+        ("FULL_AUTO", {}, {}, (2, 2)),
+        ("SEMI_AUTO", {"g_0": ["b", "a"], "g_1": ["b"], "g_2": ["x", "b"], "g_3": ["a", "b"]}, {}, (1, 3)),
+        ("CUSTOMIZED", {}, {"g_0": {"a": "LOCKED"}, "g_1": {"b": "LOCKED"}, "g_2": {"a": "RELEASED"}}, (1, 1)),
+    ],
+)
+def test_a_resource_of_another_mode(
+    mode: str, lists: dict[str, list[str]], maps: dict[str, dict[str, str]], held: tuple[int, int]
+):
+    """FULL_AUTO is left alone with an alarm: holders keep what they have, also one that is disabled."""
+    cluster = Operated()
+    helix = cluster.helix
+
+    def script() -> None:
+        path = PATHS.ideal_state(RESOURCE)
+        old = ZNRecord.from_json(helix.body(path) or b"", path)
+        all_maps = {lock: maps.get(lock, {}) for lock in LOCKS}
+        helix.put(path, ZNRecord(old.id, {**old.simple, "REBALANCE_MODE": mode}, all_maps, lists).to_json())
+        helix.sleep_ms(1000)
+        if mode == "FULL_AUTO":
+            made = [helix._tree._znodes[PATHS.instance(name).messages].births for name in "ab"]
+            cluster.ask(enable_instance, "a", is_wanted=False)
+            helix.sleep_ms(3000)
+            assert [helix._tree._znodes[PATHS.instance(name).messages].births for name in "ab"] == made
+            (alarm,) = {each.text for each in helix.alarms}
+            assert "is not driven: its mode is FULL_AUTO" in alarm
+            assert "its holders keep what they have" in alarm
+        cluster.until_held(*held)
+        (resource,) = cluster.status().resources
+        assert bool(resource.refusal) is (mode == "FULL_AUTO")
+
+    cluster.play(script)
