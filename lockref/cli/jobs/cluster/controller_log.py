@@ -113,7 +113,7 @@ class ControllerLog:
         }
         if len(changed) > LINES_MAX:
             unowned = sum(not new for _, new in changed.values())
-            tail = f", {unowned} of them have no owner now" if unowned else ""
+            tail = f", {unowned} without an owner now" if unowned else ""
             self.event(
                 "owners", f"{len(changed)} locks have changed hands{tail}: {_loads(owners)}", changed=len(changed)
             )

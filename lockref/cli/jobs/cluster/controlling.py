@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from lockref.cli.jobs.cluster.controller_log import ControllerLog
 from lockref.cli.jobs.cluster.places import Place, place_of
 from lockref.coordination.place import credentials
+from lockref.coordination.port import SessionState
 from lockref.coordination.session import COORDINATION
 from lockref.coordination.zookeeper import ZooKeeperChannel
+from lockref.durations import duration
 from lockref.errors import BackendUnavailable, ConfigError, StoreRejected
 from lockref.helix import rebalancers
 from lockref.helix.controller.controller import Controller, ControllerSettings
@@ -123,9 +125,13 @@ def _run(console: Console, hosts: str, cluster: str, name: str, settings: Contro
             interrupts.raise_if_heard()
     except KeyboardInterrupt:
         log.event("stopping", f"{name}: told to stop")
+        is_reached = session.state is SessionState.CONNECTED
         controller.stop()
         thread.join(REQUEST_TIMEOUT_NS / 1e9)
-        log.event("stopped", f"{name}: stopped; its session has ended, and another controller may lead")
+        words = "its session has ended, and another controller may lead"
+        if not is_reached:
+            words = f"no server answers, so its session ends by itself within {duration(session.timeout_ns)}"
+        log.event("stopped", f"{name}: stopped; {words}")
         return
     controller.stop()
     for error in failures:
