@@ -353,7 +353,7 @@ class Rig:
 
     def be_courteous(self, duration_ns: int) -> None:
         """Let `lock` step back for so long after each of its releases, whatever it has learned of others."""
-        self.lock.client.waiting.courtesy_ns = lambda: duration_ns
+        self.lock.client.waiting.begin = lambda _now_ns: duration_ns
 
     def live(self, owner: str | None = "somebody", *, for_ms: int = 10_000, fence: int | None = None) -> LockFile:
         """A live record of somebody else."""

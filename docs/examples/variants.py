@@ -1,6 +1,6 @@
 """Two locks that differ from the reference in one part each; both are wrong.
 
-lockref sim swarm --provider docs/examples/variants.py:ForgetfulRelease --seeds 1..20
+lockref sim swarm --provider docs/examples/variants.py:ForgetfulRelease --seeds 1..30
 """
 
 from __future__ import annotations

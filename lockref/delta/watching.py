@@ -66,13 +66,8 @@ class WatchingAcquisition(ReturningAcquisition[LeaseItem]):
             self._watch.saw(stored.version, self.runtime.monotonic_ns())
         return stored
 
-    def decide(self, known: Stored[LeaseItem]) -> Take | Wait:
+    def judge(self, known: Stored[LeaseItem]) -> Take | Wait:
         """May the row be taken? Raises LockNotAcquirable where an operator has closed it."""
-        decision = self._decision(known)
-        self.client.notices.decided(decision)
-        return decision
-
-    def _decision(self, known: Stored[LeaseItem]) -> Take | Wait:
         record = known.record
         if record is None:
             return Take(Reason.ABSENT)

@@ -1,177 +1,288 @@
-"""When should a waiter look again?
+"""When should a waiter look again, and for how long may a client keep the lock that comes back at once?
 
-A fixed poll is blind twice: it looks often in the middle of a critical
-section, when nothing can have changed, and seldom just after the end of one.
-Critical sections of one table tend to be alike, so a waiter can do better with
-what it sees anyway, and without one request more:
+A look costs the store and the machine as much as a write, and while they are busy with looks, the holder waits for the
+answer to its release. So a crowd may look only as often as the lock changes hands, however large it is. Three rules:
 
-- it learns how long a grant lasts and how much that varies: from its own
-  tenures, and from fencing tokens that advanced between two looks;
-- it knows when the present grant began: validUntil − L of its first record;
-- so it looks when that grant should be over. Found still held, it looks again
-  after a while that grows with the time already overdue;
-- if another owner was quicker, there are many of us: it spreads its looks ever
-  wider, until they are as rare as the configured interval, which is Hudi's
-  poll. Grants of its own make it bolder again.
+**Turns.** A hand-over costs a look and the time until somebody looks. So a client that locks again right after its
+release keeps the lock for a few grants, its *turn*: it writes on the version that its release left, without a look.
+Then it sits out one round. A turn grows by one grant each time, and shrinks where a round takes too long. A client that
+comes back late has no turn, because the lock would be free in vain meanwhile.
 
-A client that locks again right after its own release would shut the others out
-(E34): it knows first that the lock is free. So it pauses before it locks again:
-always while it has recently seen other waiters, otherwise now and then. The
-pause is a share of the usual length of a grant. Waiters time their next look so
-that it falls into that pause.
+**The note.** Each record tells how many grants of its writer's turn are left, and how many grants a round has
+(`lockref/locks/turn_note.py`). So waiters know when a turn ends, and agree on the length of a round.
 
-The interval stays the longest pause in any case, so that a waiter finds an
-early release as soon as Hudi's would. Without anything learned it polls like
-Hudi, jittered (H20). A wait never outlasts the lease that it waits for.
+**The order.** Fencing tokens count grants. So a waiter knows how many have passed since its own last turn. It looks
+when a round has nearly passed, and from then on at the ends of turns only. Whoever has waited for longer looks earlier.
+A waiter that finds another one quicker skips more ends of turns from then on, unless it has waited for over a round.
 
-Estimates use the records' wall times. Clocks that differ make them worse, and
-the waiter slower, never the lock unsafe. Nothing here reads a clock.
+A client that knows nothing looks once per interval, jittered, as Hudi does (H20), and more rarely where it sees many
+grants go by. The interval is the longest pause, so that an early release is found as soon as by Hudi's poll. Only in a
+crowd, of which somebody looks all the time, it may be up to a sixtieth of the validity. No pause outlasts the lease in
+the way. A client that finds a round of its own empty is alone: it goes on without a look, and its turns are longer.
+
+The age of a record is taken from its wall time. Clocks that differ make the waiter slower, never the lock unsafe.
+The figures below were chosen in a model of one interpreter and one server; docs/the-lock.md has what they come to.
 """
 
 from __future__ import annotations
 
+from lockref.locks.turn_note import LEFT_MAX, ROUND_MAX, TurnNote
 from lockref.locks.values import Record
-from lockref.runtime import NS_PER_MS, MonoNs, Runtime
+from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime
 
 FLOOR_NS = 5 * NS_PER_MS
-"""The closest that two looks of one waiter come: a request takes about that long anyway."""
+"""The duration of a request, for a client that has measured none."""
+TURN_FIRST, TURN_MAX, TURN_ALONE_MAX = 3, 6, LEFT_MAX
+"""The grants of a client's first turn, and the most of a turn: in company, and where nobody else was seen."""
+ROUND_NS = 8 * NS_PER_S
+"""Turns shrink where a round lasts for longer than this."""
 
 _LEARNING = 0.25
-_OVERDUE_GROWTH = 0.5
-_SPREAD_FIRST = 16.0
-_LOSS_FACTOR = 3.0
-_WIN_FACTOR = 0.6
-_COURTESY_SHARE = 0.25
-_COURTESY_ALONE = 0.4
-_QUIET_WINS = 3
+_ROUND_UP, _ROUND_DOWN = 0.5, 0.2  # How fast the length of a round is corrected.
+_FIRST, _IGNORANT = (
+    (0.4, 1.0),
+    (0.75, 1.0),
+)  # Pauses of a client that knows nothing, in intervals; crowds start at once.
+_FEW_GRANTS, _GROWTH, _CALM = 3, 1.5, 16
+_SKIPS_FIRST, _SKIPS_MAX, _LOST, _WON = 6.0, 12.0, 1.15, 0.6
+_PRIORITY, _NEW = 8, 1.5
+_GOES_ON = 4  # A released lock is left to its owner until its grant is as old as so many usual ones.
+_CROWD, _SHARE = 16, 60
 
 
 class AdaptiveWaiting:
     """The experience of one client with the lock for which it waits.
 
-    interval_ns: the longest pause between two looks.
+    interval_ns: the longest pause between two looks, unless there is a crowd.
     validity_ns: L, to tell from a record when its grant began.
     """
 
     def __init__(self, interval_ns: int, validity_ns: int, runtime: Runtime) -> None:
-        self._interval_ns = interval_ns
-        self._validity_ns = validity_ns
-        self._random = runtime.random
-        # The length of a grant: usual value and usual deviation, as in TCP's timer.
-        self._usual_ns: float | None = None
-        self._deviation_ns = 0.0
-        # How wide to spread looks, in steps. A new client expects a crowd; a few
-        # grants of its own teach it otherwise sooner than a crowd could be undone.
-        self._spread = _SPREAD_FIRST
-        self._holder: tuple[str | None, int | None] | None = None
-        self._began_ns = 0
-        # Grants in a row without a sign of anybody else; a new client has seen nobody.
-        self._quiet_wins = _QUIET_WINS
-        # The instant until which we leave the lock to others after a release of our own.
-        self._yields_until_ns = MonoNs(0)
+        self._interval_ns, self._validity_ns = interval_ns, validity_ns
+        self._now_ns, self._random = runtime.monotonic_ns, runtime.random
+        # Usual durations: of a request, of one grant in our own turn, of one grant of anybody, and of our absence.
+        self._request_ns: float | None = None
+        self._own_ns: float | None = None
+        self._any_ns: float | None = None
+        self._away_ns: float | None = None
+        # Our turn: how long the next one may be, what is left of this one, and what the next write tells.
+        self._turn, self._left = TURN_FIRST, 0
+        self._plan, self._begins, self._holds = TurnNote(), True, False
+        self._won_token: int | None = None
+        self._won_ns, self._released_ns = 0, MonoNs(0)
+        # The others: the grants of a round; the token from which this wait counts; a token that was seen, and when.
+        self._round: int | None = None
+        self._first_token: int | None = None
+        self._seen: tuple[int, int] | None = None
+        self._wakes_ns: int | None = None  # When the next look is to begin.
+        self._skips = _SKIPS_FIRST  # How many waiters there are for each end of a turn, as far as this one knows.
+        self._aim: tuple[str | None, int] | None = None  # The owner and last token of the turn whose end is awaited.
+        self._lead = 0.0  # By how many grants to come earlier, for an owner that leaves the lock for short moments.
+        self._found: Record | None = None  # The free record on which the next write relies.
+        self._idle, self._left_to, self._looks = 0.0, 0, 0
+
+    # ---- our own turn ----
 
     def begin(self, now_ns: MonoNs) -> int:
-        """A call begins: the holder seen last has probably changed since, which says nothing about a crowd.
+        """A call begins. Returns how long to leave the lock to others first (E34)."""
+        self._looks, self._holds, self._wakes_ns = 0, False, None
+        if self._released_ns == 0:
+            return 0
+        away_ns, is_first = now_ns - self._released_ns, self._away_ns is None
+        self._away_ns = _learned(self._away_ns, min(away_ns, self._interval_ns))
+        if is_first and away_ns <= (self._own_ns or 0.0):
+            # The first grant told of no turn, since nobody knew that this client comes back.
+            self._left = self._turn - 1
+        if self._left > 0:
+            return 0
+        self._first_token = self._won_token
+        # A client that is alone leaves the lock free for a moment, in which a waiter that it does not know may look.
+        alone_ns = (self._own_ns or 0.0) * self._random.uniform(0.8, 1.2)
+        pause_ns = self._grants_until_due() * (self._usual_ns() or 0.0) - away_ns if self._round else alone_ns
+        return max(0, min(round(pause_ns), self._longest_ns(0)))
 
-        Returns how long to leave the lock to others first (E34).
-        """
-        self._holder = None
-        return max(0, self._yields_until_ns - now_ns)
+    def goes_on(self) -> bool:
+        """May this call write on the version that our release left? In our turn, and where nobody else was seen."""
+        return self._left > 0 or not self._round
 
-    def released(self, now_ns: MonoNs) -> None:
-        """A release of ours landed: others may look first (E34)."""
-        self._yields_until_ns = MonoNs(now_ns + self.courtesy_ns())
+    def note(self) -> str:
+        """The note of our next write: of the grant that we have, or of the one that the write asks for."""
+        if not self._holds:
+            self._begins = self._left <= 0
+            self._plan = self._new_turn() if self._begins else TurnNote(self._left - 1, self._round)
+        return self._plan.text()
 
-    def courtesy_ns(self) -> int:
-        """The pause after our own release in which we leave the lock to others before we write again (E34)."""
-        usual_ns = min(self._usual_ns or 0.0, float(self._interval_ns))
-        if self._quiet_wins < _QUIET_WINS:
-            # Never longer than a poll: a sibling task that waits for this very lock sits it out, too (L3).
-            return min(round(usual_ns * self._random.uniform(0.5, 1.5)), self._interval_ns)
-        if self._random.random() < _COURTESY_SHARE:
-            return round(usual_ns * self._random.uniform(0, _COURTESY_ALONE))
-        return 0
+    def _new_turn(self) -> TurnNote:
+        # A client that comes back late, or has not come back yet, would keep the lock free in vain.
+        comes_back = self._away_ns is not None and self._away_ns <= (self._own_ns or 0.0)
+        left = self._turn - 1 if comes_back else 0
+        seen = self._won_token if self._seen is None else self._seen[0]
+        if self._first_token is None or seen is None:
+            return TurnNote(left, self._round)
+        # What could have passed while the lock was free does not count: we were late by that much.
+        waited = max(0, seen - self._first_token - round(self._idle))
+        before = waited if self._round is None else self._round
+        gain = _ROUND_UP if waited > before or self._idle > before / 2 else _ROUND_DOWN
+        return TurnNote(left, min(round(before + gain * (waited - before)), ROUND_MAX))
 
-    def won(self) -> None:
-        """We were granted the lock: the crowd is smaller than feared."""
-        self._quiet_wins += 1
-        self._spread = max(1.0, self._spread * _WIN_FACTOR)
+    def won(self, token: int | None, sent_ns: MonoNs) -> None:
+        """We were granted the lock, under this token, by a write that was sent then."""
+        is_next = self._won_token is not None and token == self._won_token + 1
+        self._holds, self._left = True, self._plan.left
+        if self._begins and is_next:
+            # A turn ended, and nobody came.
+            self._round, self._turn = 0, min(self._turn + 1, TURN_ALONE_MAX)
+        elif self._begins:
+            self._round, self._skips = self._plan.round, max(1.0, self._skips * _WON)
+            is_long = (self._round or 0) * (self._usual_ns() or 0.0) > ROUND_NS
+            self._turn = max(1, int(min(self._turn, TURN_MAX) * 0.7)) if is_long else min(self._turn + 1, TURN_MAX)
+        elif is_next:
+            self._own_ns = _learned(self._own_ns, sent_ns - self._won_ns)
+        self._won_token, self._won_ns = token, sent_ns
+        self._idle, self._found, self._aim, self._lead = 0.0, None, None, 0.0
 
     def held(self, duration_ns: int) -> None:
         """A tenure of our own lasted so long; the others' are probably alike."""
-        self._learn(duration_ns)
+        if self._own_ns is None:
+            self._own_ns = duration_ns + (self._request_ns or FLOOR_NS)
+
+    def released(self, now_ns: MonoNs, began_ns: MonoNs) -> None:
+        """A release of ours landed; it began then."""
+        self._released_ns, self._seen = now_ns, None
+        self._request_ns = _learned(self._request_ns, now_ns - began_ns)
+
+    # ---- the turns of others ----
 
     def pause_ns(self, record: Record, *, now_wall_ns: int, lapses_in_ns: int) -> int:
-        """The pause after `record`, the live lease of another client, was seen.
+        """The pause after `record`, the live lease of another client, was seen; or one that `leaves_ns` leaves alone.
 
         lapses_in_ns: until the lease may be taken over if nobody renews it.
         """
-        self._observe(record, now_wall_ns)
-        pause_ns = min(self._until_end_ns(now_wall_ns), self._interval_ns)
-        return max(1, min(round(pause_ns), lapses_in_ns))
+        if record.is_released:
+            return lapses_in_ns
+        passed, usual_ns = self._observe(record), self._usual_ns()
+        self._looks += 1
+        if usual_ns is None or (self._round is None and passed > 1):
+            growth = _GROWTH ** min(self._looks - 1, 8) if passed > _FEW_GRANTS else 1.0
+            share = self._random.uniform(*(_FIRST if self._looks == 1 else _IGNORANT))
+            return min(self._pause(self._interval_ns * share * growth, passed), lapses_in_ns)
+        left, age_ns = TurnNote.of(record).left, self._age_ns(record, now_wall_ns)
+        end_ns = (left + 1) * usual_ns - (usual_ns / 2 if age_ns is None else age_ns)
+        if end_ns < 0:
+            # This grant is longer than usual, and nobody knows by how much.
+            end_ns = -end_ns / 2
+        due_ns = (self._grants_until_due() - passed) * usual_ns
+        if due_ns > end_ns:
+            self._aim = None
+            return min(self._pause(due_ns, passed), lapses_in_ns)
+        if self._aim is not None and self._aim[0] != record.owner:
+            self._lose()
+        elif self._aim is not None and (record.token or 0) > self._aim[1]:
+            self._lead = min(self._lead + 0.5, 2.0)
+        self._aim = (record.owner, (record.token or 0) + left)
+        end_ns = max(end_ns - (self._lead * usual_ns if left else 0.0), self._request_ns or FLOOR_NS)
+        return min(self._pause(end_ns + self._place_ns(passed, usual_ns), passed), lapses_in_ns)
+
+    def leaves_ns(self, record: Record, *, now_wall_ns: int) -> int:
+        """The time for which to leave a released lock to its owner, whose turn goes on; 0: take it.
+
+        No record is left alone twice: its owner may have changed its mind.
+        """
+        if record.token is not None and record.token == self._won_token:
+            return 0
+        passed, usual_ns = self._observe(record), self._usual_ns() or 4.0 * FLOOR_NS
+        left, age_ns = TurnNote.of(record).left, self._age_ns(record, now_wall_ns)
+        is_new = record.token is not None and record.token != self._left_to
+        if left > 0 and is_new and age_ns is not None and age_ns < _GOES_ON * usual_ns:
+            self._left_to = record.token or 0
+            self._aim = (record.owner, self._left_to + left)
+            pause_ns = left * usual_ns + self._place_ns(passed, usual_ns)
+            # Beside the pause before this look, a wait in vain is still within the bound of L3.
+            return max(1, min(round(pause_ns), self._interval_ns // 4))
+        late_ns = 0.0 if age_ns is None else age_ns - usual_ns - (self._request_ns or FLOOR_NS)
+        self._found, self._idle = record, max(0.0, late_ns / usual_ns)
+        return 0
 
     def pause_after_lost_race_ns(self) -> int:
         """The pause after a 412 on a conditional write: a grant of another client has just begun."""
-        self._lost()
-        self._holder = None
-        if self._usual_ns is None:
-            return round(self._interval_ns * self._random.uniform(0.75, 1.0))
-        pause_ns = self._after_end_ns(self._usual_ns)
-        return max(1, round(min(pause_ns, self._interval_ns)))
+        record, self._found, self._aim, self._left = self._found, None, None, 0
+        usual_ns = self._usual_ns()
+        if usual_ns is None:
+            return self._pause(self._interval_ns * self._random.uniform(*_FIRST), 0)
+        passed, left = (0, 0) if record is None else (self._passed(record), TurnNote.of(record).left)
+        if left == 0:
+            self._lose()
+        return self._pause(usual_ns * (left or self._turn) + self._place_ns(passed, usual_ns), passed)
 
-    def _lost(self) -> None:
-        """Another client was quicker than this one."""
-        self._quiet_wins = 0
-        self._spread = min(self._spread * _LOSS_FACTOR, max(1.0, self._interval_ns / self._step_ns))
+    def _observe(self, record: Record) -> int:
+        """Learn from a record of another client. Returns the grants that have passed since this wait began to count."""
+        self._left = 0
+        grants = TurnNote.of(record).round
+        self._round = self._round if grants is None else grants
+        now_ns, token = self._now_ns(), record.token
+        if self._wakes_ns is not None and now_ns - self._wakes_ns < self._interval_ns:
+            # Else a look has failed in between.
+            self._request_ns = _learned(self._request_ns, now_ns - self._wakes_ns)
+        self._wakes_ns = None
+        if token is None:
+            return 0
+        if self._seen is None or token < self._seen[0]:
+            self._seen = (token, now_ns)
+        elif token > self._seen[0] + 2:
+            self._any_ns = _learned(self._any_ns, (now_ns - self._seen[1]) / (token - self._seen[0]))
+            self._seen = (token, now_ns)
+        return self._passed(record)
 
-    def _observe(self, record: Record, now_wall_ns: int) -> None:
-        self._quiet_wins = 0
-        holder = (record.owner, record.token)
-        if holder == self._holder:
-            return
-        # A record without a stamp, not of our validity, or of a clock ahead of ours tells nothing: then it began now.
-        written_ns = 0 if record.expiry_ns is None else record.expiry_ns - self._validity_ns
-        began_ns = written_ns if now_wall_ns - self._validity_ns < written_ns <= now_wall_ns else now_wall_ns
-        if self._holder is not None:
-            if record.owner != self._holder[0]:
-                self._lost()
-            else:
-                # The same one again: no crowd, but a neighbour who leaves no gap (E34).
-                self._spread = max(1.0, self._spread * _WIN_FACTOR)
-            before = self._holder[1]
-            if before is not None and record.token is not None and record.token > before:
-                self._learn((began_ns - self._began_ns) / (record.token - before))
-        self._holder = holder
-        self._began_ns = began_ns
+    def _passed(self, record: Record) -> int:
+        if record.token is None:
+            return 0
+        if self._first_token is None or record.token < self._first_token:
+            self._first_token = record.token - 1
+        return record.token - self._first_token
 
-    @property
-    def _step_ns(self) -> float:
-        """The distance of looks that makes sense near the end of a grant."""
-        return max(self._deviation_ns / 2, float(FLOOR_NS))
+    def _age_ns(self, record: Record, now_wall_ns: int) -> int | None:
+        """The age of its grant; None: it has no stamp. 0 if its stamp cannot be: of other terms, or ahead."""
+        if record.expiry_ns is None:
+            return None
+        age_ns = now_wall_ns - (record.expiry_ns - self._validity_ns)
+        return age_ns if 0 <= age_ns < self._validity_ns else 0
 
-    def _learn(self, duration_ns: float) -> None:
-        if self._usual_ns is None:
-            self._usual_ns, self._deviation_ns = duration_ns, duration_ns / 2
-            return
-        error_ns = duration_ns - self._usual_ns
-        self._usual_ns += _LEARNING * error_ns
-        self._deviation_ns += _LEARNING * (abs(error_ns) - self._deviation_ns)
+    def _usual_ns(self) -> float | None:
+        """The usual duration of one grant. That of anybody's has the gaps between turns in it, so it is the most."""
+        return min((ns for ns in (self._own_ns, self._any_ns) if ns is not None), default=None)
 
-    def _until_end_ns(self, now_wall_ns: int) -> float:
-        if self._usual_ns is None:
-            return self._interval_ns * self._random.uniform(0.75, 1.0)
-        left_ns = self._began_ns + self._usual_ns - now_wall_ns
-        if left_ns < 0:
-            left_ns = max(self._step_ns / 2, -left_ns * _OVERDUE_GROWTH)
-        return self._after_end_ns(left_ns)
+    def _grants_until_due(self) -> float:
+        """The grants of a wait before it is worth a look: about until the turn before our own is under way."""
+        return max(0.0, 0.95 * (self._round or 0) - self._turn * self._random.uniform(0.2, 0.8))
 
-    def _after_end_ns(self, left_ns: float) -> float:
-        """From now to the next look, if the present grant should end in `left_ns`."""
-        wide_ns = min(self._step_ns * self._spread, float(self._interval_ns))
-        usual_ns = max(self._usual_ns or 0.0, float(FLOOR_NS))
-        if wide_ns < usual_ns:
-            return max(left_ns + wide_ns * self._random.random(), wide_ns * 0.9)
-        # A crowd: sit out some grants, but look at the end of one rather than in the middle.
-        least_ns = wide_ns * self._random.uniform(0.95, 1.0)
-        rounds = max(0.0, -(-(least_ns - left_ns) // usual_ns))
-        return left_ns + rounds * usual_ns + max(self._deviation_ns, float(FLOOR_NS)) * self._random.random()
+    def _lose(self) -> None:
+        self._skips = min(self._skips * _LOST, _SKIPS_MAX)
+
+    def _place_ns(self, passed: int, usual_ns: float) -> float:
+        """The place of our look after the end of this turn. Whoever has waited for less looks later, or turns later."""
+        waited = passed / max(1, self._round or 0)
+        # A client that was never granted the lock cannot tell a long wait from a crowd of new clients.
+        weight = max(1.0, waited / _NEW if self._won_token is None else waited) ** _PRIORITY
+        # Not more clients wait than grants have passed.
+        others = min(self._skips, max(1, self._round or 0, passed)) - 1.0
+        skipped = int(2 * others / weight * self._random.random() + self._random.random())
+        late = 2 * self._random.random() / max(0.5, waited) ** 2 - 0.5
+        return skipped * self._turn * usual_ns + late * (self._request_ns or FLOOR_NS)
+
+    def _pause(self, pause_ns: float, passed: int) -> int:
+        if self._won_token is None:
+            # As many may wait as grants went to others. Together they shall send about one request at a time.
+            pause_ns = max(pause_ns, min(passed, _CALM) * (self._request_ns or 0.0))
+        pause = max(1, min(round(pause_ns), self._longest_ns(passed)))
+        self._wakes_ns = self._now_ns() + pause
+        return pause
+
+    def _longest_ns(self, passed: int) -> int:
+        crowd_ns = max(self._round or 0, passed) * self._interval_ns // _CROWD
+        if passed > _FEW_GRANTS:
+            crowd_ns = max(crowd_ns, round(32 * (self._request_ns or 0.0)))  # The machine or the service is busy.
+        return max(self._interval_ns, min(crowd_ns, self._validity_ns // _SHARE))
+
+
+def _learned(before: float | None, found: float) -> float:
+    return float(found) if before is None else before + _LEARNING * (found - before)

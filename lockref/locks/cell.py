@@ -37,7 +37,7 @@ class Cell(Generic[R]):
 
     def new_nonce(self) -> str:
         """H22: no two writes of ours have equal bytes, so their versions differ even where versions are hashes (A6)."""
-        return self.runtime.token_bytes(8).hex()
+        return self.runtime.token_bytes(8).hex() + self.notices.note()
 
     def backoff_ns(self, failures: int) -> int:
         """The pause after so many failures in a row, with a drawn jitter (H16)."""

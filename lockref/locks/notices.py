@@ -93,6 +93,10 @@ class Notices:
         self._listener = listener
         self._on_loss = on_loss
 
+    def note(self) -> str:
+        """The note of our next record for other waiters (`lockref.locks.waiting.Waiting.note`)."""
+        return self._waiting.note()
+
     def tell(self, kind: LockEventKind, grant: Grant, reason: str = "") -> None:
         """A change of the grant."""
         if self._listener is not None:
@@ -126,7 +130,7 @@ class Notices:
 
     def granted(self, grant: Grant, sent: Moment) -> None:
         """A call has been granted the lock by a write sent at `sent`. Hudi counts attempts only here, too."""
-        self._waiting.won()
+        self._waiting.won(grant.token, sent.mono_ns)
         self.metric("lock.acquire.attempts")
         self.metric("lock.acquire.success")
         self.tell(_KIND_GRANTED, grant)
@@ -171,7 +175,7 @@ class Notices:
         """A release that began at `ended` has landed. left: what it left in the store, if that is known."""
         if left is not None:
             self.shortcut.released(left)
-        self._waiting.released(self._runtime.monotonic_ns())
+        self._waiting.released(self._runtime.monotonic_ns(), ended.mono_ns)
         self.metric("lock.release.success")
         self._write_down(_STATE_END, owner, ended)
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from lockref.locks.acquisition import Acquisition
-from lockref.locks.values import R, Reserved, Step, Stored, Take, Wait
+from lockref.locks.values import R, Reason, Reserved, Step, Stored, Take, Wait
 from lockref.words import Outcome
+
+# Python 3.11 takes long to find a member of an enumeration; this one is asked for in every pass.
+_RELEASED = Reason.RELEASED
 
 
 class ReturningAcquisition(Acquisition[R]):
@@ -35,7 +38,8 @@ class ReturningAcquisition(Acquisition[R]):
 
     def make_pass(self, known: Stored[R] | None = None) -> int | None:
         """The acquisition begins with what a release of our own left, if that probably still stands."""
-        known = known or self.client.notices.shortcut.take()
+        if known is None and self.client.waiting.goes_on():
+            known = self.client.notices.shortcut.take()
         if known is not None:
             self._relies_on_memory = True
         return super().make_pass(known)
@@ -55,10 +59,19 @@ class ReturningAcquisition(Acquisition[R]):
         return stored
 
     def decide(self, known: Stored[R]) -> Take | Wait:
-        """As `Acquisition.decide`, and tells of it."""
-        decision = super().decide(known)
+        """As `judge`, and tells of it. A released lock is left to its owner for a moment, where its turn goes on."""
+        decision = self.judge(known)
         self.client.notices.decided(decision)
+        if isinstance(decision, Take) and decision.reason is _RELEASED and not self._relies_on_memory:
+            assert known.record is not None, "an absent record is not released"
+            leaves_ns = self.client.waiting.leaves_ns(known.record, now_wall_ns=self.runtime.wall_ns())
+            if 0 < leaves_ns < self.waits_until_ns - self.runtime.monotonic_ns():
+                return Wait(leaves_ns)
         return decision
+
+    def judge(self, known: Stored[R]) -> Take | Wait:
+        """As `Acquisition.decide`."""
+        return super().decide(known)
 
     def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
         """As `Acquisition.write`. A refusal that is not because of an open write of ours tells of a lost race."""

@@ -19,24 +19,36 @@ class Waiting(Protocol):
         """A call begins: how long to leave the lock to others first (E34)."""
         ...
 
+    def goes_on(self) -> bool:
+        """May the call that has begun write on the version that our release left, without a look?"""
+        ...
+
+    def note(self) -> str:
+        """The end of the nonces of our records, which tells other waiters of us. "" for nothing."""
+        ...
+
     def pause_ns(self, record: Record, *, now_wall_ns: int, lapses_in_ns: int) -> int:
         """After `record`, somebody's live lease, was seen. At most `lapses_in_ns`: until it may be taken over."""
+        ...
+
+    def leaves_ns(self, record: Record, *, now_wall_ns: int) -> int:
+        """After `record`, a released one, was seen: how long to leave the lock to its owner; 0: take it now."""
         ...
 
     def pause_after_lost_race_ns(self) -> int:
         """After a conditional write was refused: a grant of somebody else's has just begun."""
         ...
 
-    def won(self) -> None:
-        """We were granted the lock."""
+    def won(self, token: int | None, sent_ns: MonoNs) -> None:
+        """We were granted the lock, under this token, by a write that was sent then."""
         ...
 
     def held(self, duration_ns: int) -> None:
         """A grant of ours lasted so long."""
         ...
 
-    def released(self, now_ns: MonoNs) -> None:
-        """A release of ours landed."""
+    def released(self, now_ns: MonoNs, began_ns: MonoNs) -> None:
+        """A release of ours landed; it began at `began_ns`."""
         ...
 
 
@@ -49,15 +61,24 @@ class FixedWaiting:
     def begin(self, now_ns: MonoNs) -> int:
         return 0
 
+    def goes_on(self) -> bool:
+        return True
+
+    def note(self) -> str:
+        return ""
+
     def pause_ns(self, record: Record, *, now_wall_ns: int, lapses_in_ns: int) -> int:
         return min(self._interval_ns, lapses_in_ns)
+
+    def leaves_ns(self, record: Record, *, now_wall_ns: int) -> int:
+        return 0
 
     def pause_after_lost_race_ns(self) -> int:
         return self._interval_ns
 
-    def won(self) -> None: ...
+    def won(self, token: int | None, sent_ns: MonoNs) -> None: ...
     def held(self, duration_ns: int) -> None: ...
-    def released(self, now_ns: MonoNs) -> None: ...
+    def released(self, now_ns: MonoNs, began_ns: MonoNs) -> None: ...
 
 
 class Shortcut(Protocol[R]):

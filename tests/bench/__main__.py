@@ -33,7 +33,7 @@ PARTS = (
     "watching",
     "probing",
 )
-ON_DEMAND = ("campaign", "instructions")
+ON_DEMAND = ("campaign", "contention", "instructions")
 """Parts that take a quarter of an hour and more."""
 
 RESULTS = Path(".lockref/bench.json")

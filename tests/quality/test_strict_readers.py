@@ -80,7 +80,8 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
         },
         MATCHED,
     ),
-    "lockref/locks/adaptive_waiting.py": ({"float(self._interval_ns)", "float(FLOOR_NS)"}, TYPED),
+    "lockref/locks/adaptive_waiting.py": ({"float(found)"}, TYPED),
+    "lockref/locks/turn_note.py": ({"int(found[1])", "int(found[2])"}, MATCHED),
     "lockref/storage/audit.py": ({"int(value)"}, "a finite float of the strict reader"),
     "lockref/storage/config.py": ({"int(text)"}, MATCHED),
     "lockref/storage/lockfile.py": (

@@ -1,10 +1,13 @@
-"""H20: when a waiter looks again."""
+"""H20, E34: when a waiter looks again, and how long a client keeps the lock that comes back at once."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from lockref.locks.adaptive_waiting import FLOOR_NS, AdaptiveWaiting
+from lockref.locks.adaptive_waiting import FLOOR_NS, TURN_ALONE_MAX, TURN_MAX, AdaptiveWaiting
+from lockref.locks.turn_note import TurnNote
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.lockfile import LockFile
 from tests.hardened_rig import ManualRuntime
@@ -12,151 +15,273 @@ from tests.hardened_rig import ManualRuntime
 INTERVAL_NS = NS_PER_S
 VALIDITY_NS = 10 * NS_PER_S
 FAR = 100 * NS_PER_S
+SPREAD_NS = 3 * FLOOR_NS
+
+
+class Waiter:
+    """An `AdaptiveWaiting` with a clock that the test moves."""
+
+    def __init__(self, seed: int = 7, validity_ns: int = VALIDITY_NS) -> None:
+        self.runtime = ManualRuntime(seed)
+        self.polls = AdaptiveWaiting(INTERVAL_NS, validity_ns, self.runtime)
+        self.validity_ns = validity_ns
+        self.token = 0
+
+    def record(
+        self, age_ms: int = 0, *, token: int, note: str = "", owner: str = "other", free: bool = False
+    ) -> LockFile:
+        until_ms = (self.runtime.wall + self.validity_ns) // NS_PER_MS - age_ms
+        return LockFile(owner, until_ms, expired=free, nonce="00ff" + note, fence=token)
+
+    def look(self, record: LockFile, lapses_in_ns: int = FAR) -> int:
+        return self.polls.pause_ns(record, now_wall_ns=self.runtime.wall, lapses_in_ns=lapses_in_ns)
+
+    def leaves(self, record: LockFile) -> int:
+        return self.polls.leaves_ns(record, now_wall_ns=self.runtime.wall)
+
+    def cycle(self, hold_ms: int = 20, *, token: int | None = None) -> TurnNote:
+        """Lock, hold and unlock, without anything that takes time but the hold. Returns the note of the grant."""
+        self.token = self.token + 1 if token is None else token
+        note = TurnNote.of(LockFile("me", 1, expired=False, nonce=self.polls.note(), fence=self.token))
+        self.polls.won(self.token, self.runtime.monotonic_ns())
+        self.runtime.advance(hold_ms * NS_PER_MS)
+        self.polls.held(hold_ms * NS_PER_MS)
+        self.polls.released(self.runtime.monotonic_ns(), self.runtime.monotonic_ns())
+        return note
+
+    def come_late(self) -> None:
+        """The next call, so long after the release that nobody keeps the lock for it."""
+        self.runtime.advance(10 * NS_PER_S)
+        self.begin()
+
+    def begin(self) -> int:
+        return self.polls.begin(self.runtime.monotonic_ns())
 
 
 @pytest.fixture
-def polls():
-    return AdaptiveWaiting(INTERVAL_NS, VALIDITY_NS, ManualRuntime(7))
+def waiter() -> Waiter:
+    return Waiter()
 
 
-def held_since(began_ms: int, fence: int = 1, owner: str = "somebody") -> LockFile:
-    return LockFile(owner, began_ms + VALIDITY_NS // NS_PER_MS, expired=False, nonce="n", fence=fence)
-
-
-def look(polls: AdaptiveWaiting, record: LockFile, now_ms: int, lapses_in_ns: int = FAR) -> int:
-    return polls.pause_ns(record, now_wall_ns=now_ms * NS_PER_MS, lapses_in_ns=lapses_in_ns)
-
-
-def teach(polls: AdaptiveWaiting, length_ms: int, times: int = 30) -> None:
-    for _ in range(times):
-        polls.held(length_ms * NS_PER_MS)
-        polls.won()
-
-
-def test_courtesy_is_never_longer_than_a_poll(polls):
-    """L3: a sibling task that waits for the same lock sits it out, and finds a release as soon as any other waiter."""
-    teach(polls, 10_000)
-    for fence in range(1, 5):
-        look(polls, held_since(1000, fence), 2000)
-    assert max(polls.courtesy_ns() for _ in range(100)) == INTERVAL_NS
-
-
-def test_ignorant_waiter_polls_like_hudi(polls):
-    """H20: nothing learned: once per interval, jittered, and never longer."""
-    pauses = [look(polls, held_since(1000), 2000) for _ in range(100)]
-    assert min(pauses) >= 0.75 * INTERVAL_NS
+def test_ignorant_waiter_polls_like_hudi(waiter):
+    """H20: nothing learned: once per interval, jittered, never longer. Crowds start at once, so the first is wider."""
+    record = waiter.record(token=5)
+    pauses = [waiter.look(record) for _ in range(100)]
+    assert 0.4 * INTERVAL_NS <= pauses[0] <= INTERVAL_NS
+    assert min(pauses[1:]) >= 0.75 * INTERVAL_NS
     assert max(pauses) <= INTERVAL_NS
     assert len(set(pauses)) > 90
 
 
-def test_wait_ends_with_the_lease_in_the_way(polls):
+def test_wait_ends_with_the_lease_in_the_way(waiter):
     """H20: capped at V + β − now, learned or not."""
-    assert look(polls, held_since(1000), 2000, lapses_in_ns=3) == 3
-    teach(polls, 500)
-    assert look(polls, held_since(1000), 1001, lapses_in_ns=3) == 3
+    assert waiter.look(waiter.record(token=5), lapses_in_ns=3) == 3
+    waiter.cycle(500)
+    assert waiter.look(waiter.record(token=5), lapses_in_ns=3) == 3
 
 
-def test_looks_when_the_grant_should_be_over(polls):
-    """A grant that began 100 ms ago and usually lasts 400 ms is looked at in about 300 ms, not before."""
-    teach(polls, 400)
-    for _ in range(50):
-        pause_ns = look(polls, held_since(1000), 1100)
-        assert 300 * NS_PER_MS <= pause_ns <= 320 * NS_PER_MS
+def test_looks_when_the_turn_should_be_over(waiter):
+    """A grant that began 100 ms ago, usually lasts 400 ms, and is followed by two more: in 1.1 s, cut off at a poll."""
+    waiter.cycle(400)
+    waiter.come_late()
+    assert 295 * NS_PER_MS <= waiter.look(waiter.record(100, token=2)) <= 360 * NS_PER_MS
+    assert 695 * NS_PER_MS <= waiter.look(waiter.record(100, token=2, note=".1.1")) <= 760 * NS_PER_MS
+    assert waiter.look(waiter.record(100, token=2, note=".2.1")) == INTERVAL_NS
 
 
-def test_overdue_grant_is_looked_at_ever_more_rarely(polls):
-    """The pause grows with the time overdue, between the floor and the interval."""
-    teach(polls, 400)
-    record = held_since(1000)
-    short, later, latest = (look(polls, record, now_ms) for now_ms in (1401, 1800, 60_000))
-    assert FLOOR_NS / 2 <= short <= 4 * FLOOR_NS
-    assert 150 * NS_PER_MS <= later <= 250 * NS_PER_MS
+def test_overdue_grant_is_looked_at_ever_more_rarely(waiter):
+    """The pause grows with the time overdue, up to the interval."""
+    waiter.cycle(400)
+    waiter.come_late()
+    short, later, latest = (waiter.look(waiter.record(age_ms, token=2)) for age_ms in (410, 800, 9_000))
+    assert short <= SPREAD_NS
+    assert 190 * NS_PER_MS <= later <= 200 * NS_PER_MS + SPREAD_NS
     assert latest == INTERVAL_NS
 
 
-def test_pause_never_exceeds_the_interval(polls):
-    """L3: an early release is found as soon as Hudi's poll would find it."""
-    teach(polls, 60_000)
-    assert look(polls, held_since(1000), 1000) == INTERVAL_NS
-
-
-def test_learns_from_advancing_tokens(polls):
-    """Three grants in 600 ms: 200 ms each, although none of them was ours."""
-    for _ in range(8):
-        polls.won()
-    look(polls, held_since(1000, fence=1), 1000)
-    look(polls, held_since(1600, fence=4), 1600)
-    pause_ns = look(polls, held_since(1600, fence=4), 1601)
-    assert 199 * NS_PER_MS <= pause_ns < 500 * NS_PER_MS
-
-
-def test_crowd_spreads_out_and_comes_back(polls):
-    """Losing to others makes looks rarer, up to the interval; winning makes them dense again."""
-    teach(polls, 100)
-
-    def mean_pause_ns() -> float:
-        return sum(look(polls, held_since(5000, fence=99, owner="last"), 5000) for _ in range(200)) / 200
-
-    def lose(times: int) -> None:
-        polls.begin(0)
-        for number in range(times):
-            look(polls, held_since(5000, fence=None, owner=f"winner {number}"), 5000)
-        polls.begin(0)
-
-    alone_ns = mean_pause_ns()
-    lose(20)
-    crowd_ns = mean_pause_ns()
-    for _ in range(20):
-        polls.won()
-    polls.begin(0)
-    again_ns = mean_pause_ns()
-    assert alone_ns < 150 * NS_PER_MS
-    assert crowd_ns > 0.8 * INTERVAL_NS
-    assert again_ns < 150 * NS_PER_MS
-
-
-@pytest.mark.parametrize("began_ms", [-20_000, 50_000])
-def test_records_of_other_clocks_or_terms_tell_nothing(polls, began_ms):
+@pytest.mark.parametrize("age_ms", [-50_000, 20_000])
+def test_records_of_other_clocks_or_terms_tell_nothing(waiter, age_ms):
     """A record that began in the future, or longer ago than a lease lasts, counts as just begun."""
-    teach(polls, 400)
-    pause_ns = look(polls, held_since(began_ms), 1000)
-    assert 400 * NS_PER_MS <= pause_ns <= 420 * NS_PER_MS
+    waiter.cycle(400)
+    waiter.come_late()
+    assert 395 * NS_PER_MS <= waiter.look(waiter.record(age_ms, token=2)) <= 420 * NS_PER_MS
 
 
-def test_after_a_lost_race_the_winner_is_left_alone(polls):
-    """A 412 says that a grant has just begun: the next look is when that one should end."""
-    assert 0.75 * INTERVAL_NS <= polls.pause_after_lost_race_ns() <= INTERVAL_NS
-    teach(polls, 400)
-    assert 400 * NS_PER_MS <= polls.pause_after_lost_race_ns() <= 450 * NS_PER_MS
+def test_waits_out_a_round_before_it_looks(waiter):
+    """A round has 40 grants of 20 ms, and 10 of them have passed: the next look is after about 26 more."""
+    waiter.cycle(20)
+    waiter.come_late()
+    pause_ns = waiter.look(waiter.record(token=11, note=".3.40"))
+    assert 25 * 25 * NS_PER_MS <= pause_ns <= 28 * 25 * NS_PER_MS
 
 
-def test_greedy_neighbour_is_not_a_crowd(polls):
-    """E34: one owner that takes the lock again and again is no reason to look more rarely."""
-    teach(polls, 100)
-    polls.begin(0)
-    for fence in range(1, 20):
-        look(polls, held_since(5000, fence=fence, owner="greedy"), 5000)
-    pauses = [look(polls, held_since(5000, fence=20, owner="greedy"), 5000) for _ in range(50)]
-    assert max(pauses) < 150 * NS_PER_MS
+def test_whoever_has_waited_longer_looks_earlier(waiter):
+    """At the end of one turn the looks come in the order of the waits."""
+
+    def mean_ns(token: int) -> float:
+        waiters = [Waiter(seed) for seed in range(100)]
+        for each in waiters:
+            each.cycle(20)
+            each.come_late()
+        return sum(each.look(each.record(token=token, note=".0.40")) for each in waiters) / len(waiters)
+
+    assert mean_ns(token=41) > 1.5 * mean_ns(token=61) > 1.5 * mean_ns(token=121)
 
 
-def test_client_alone_steps_back_now_and_then(polls):
-    """E34: with nobody in sight the courtesy costs a twentieth of the time at most."""
-    assert {polls.courtesy_ns() for _ in range(20)} == {0}
-    teach(polls, 100)
-    pauses = [polls.courtesy_ns() for _ in range(400)]
-    assert 0.6 < pauses.count(0) / 400 < 0.9
-    assert max(pauses) <= 40 * NS_PER_MS
-    assert sum(pauses) / 400 <= 0.08 * 100 * NS_PER_MS
+def test_pause_never_exceeds_the_interval_without_a_crowd(waiter):
+    """L3: an early release is found as soon as Hudi's poll would find it."""
+    waiter = Waiter(validity_ns=300 * NS_PER_S)
+    waiter.cycle(60_000)
+    waiter.come_late()
+    assert waiter.look(waiter.record(token=2, note=".5.6")) == INTERVAL_NS
 
 
-def test_client_in_company_steps_back_every_time(polls):
-    """E34: having seen others, it leaves the lock free for about one grant; after three quiet grants it stops."""
-    teach(polls, 100)
-    look(polls, held_since(1000), 1000)
-    assert all(50 * NS_PER_MS <= polls.courtesy_ns() <= 150 * NS_PER_MS for _ in range(20))
-    for _ in range(3):
-        polls.won()
-    assert min(polls.courtesy_ns() for _ in range(20)) == 0
-    polls.pause_after_lost_race_ns()
-    assert polls.courtesy_ns() >= 50 * NS_PER_MS
+@pytest.mark.parametrize(("validity_s", "pause_s"), [(10, 1), (300, 5), (3_000, 25)])
+def test_pause_in_a_crowd_is_a_sixtieth_of_the_validity(validity_s, pause_s):
+    """Of 400 grants of a round somebody else looks all the time, so nobody need look once per interval."""
+    waiter = Waiter(validity_ns=validity_s * NS_PER_S)
+    waiter.cycle(100)
+    waiter.come_late()
+    assert waiter.look(waiter.record(token=2, note=".0.400")) == pause_s * NS_PER_S
+
+
+def test_grants_that_pass_tell_how_long_one_lasts(waiter):
+    """Ten grants in a second, none of them ours."""
+    waiter.look(waiter.record(token=1))
+    waiter.runtime.advance(NS_PER_S)
+    pause_ns = waiter.look(waiter.record(token=11, note=".0.1"))
+    assert pause_ns <= 100 * NS_PER_MS + 2 * 10 * 100 * NS_PER_MS
+    waiter.cycle(30, token=12)
+    waiter.begin()
+    assert waiter.look(waiter.record(token=13, note=".0.1")) >= 25 * NS_PER_MS
+
+
+def test_where_others_are_quicker_a_waiter_skips_turns(waiter):
+    """Ends of turns that went to others make it look more rarely; grants of its own make it bolder again."""
+
+    def mean_ns(polls: Waiter) -> float:
+        pauses = [polls.look(polls.record(token=polls.token + 40, note=".0.40", owner="last")) for _ in range(200)]
+        return sum(pauses) / len(pauses)
+
+    waiter.cycle(20)
+    for _ in range(10):
+        waiter.begin()
+        waiter.look(waiter.record(token=waiter.token + 1))
+        waiter.cycle(20, token=waiter.token + 2)
+    waiter.begin()
+    bold_ns = mean_ns(waiter)
+    for number in range(20):
+        waiter.look(waiter.record(token=waiter.token + 40, note=".0.40", owner=f"winner {number}"))
+    assert bold_ns < 60 * NS_PER_MS
+    assert mean_ns(waiter) > 3 * bold_ns
+
+
+def test_after_a_lost_race_the_winner_is_left_alone(waiter):
+    """A 412 says that a grant has just begun: the next look is not before that one should end."""
+    assert 0.4 * INTERVAL_NS <= waiter.polls.pause_after_lost_race_ns() <= INTERVAL_NS
+    waiter.cycle(400)
+    waiter.come_late()
+    assert waiter.polls.pause_after_lost_race_ns() >= 395 * NS_PER_MS
+
+
+def test_a_released_lock_is_left_to_an_owner_whose_turn_goes_on(waiter):
+    """Once for each record: whoever does not come back is not waited for again."""
+    waiter.cycle(20)
+    waiter.come_late()
+    free = waiter.record(22, token=2, note=".2.9", free=True)
+    assert waiter.leaves(free) >= 2 * 20 * NS_PER_MS - SPREAD_NS
+    assert waiter.leaves(free) == 0
+
+
+@pytest.mark.parametrize(("age_ms", "note"), [(22, ".0.9"), (22, ""), (500, ".2.9")])
+def test_other_released_locks_are_taken(waiter, age_ms, note):
+    """A turn that has ended, an owner that tells of none, and one that should have come back long ago."""
+    waiter.cycle(20)
+    waiter.come_late()
+    assert waiter.leaves(waiter.record(age_ms, token=2, note=note, free=True)) == 0
+
+
+def test_own_release_is_taken_again(waiter):
+    """In its turn a client that had to look takes what its own release left, and the turn goes on."""
+    for _ in range(4):
+        waiter.cycle(20)
+        waiter.begin()
+    while (note := waiter.cycle(20)).left == 0:
+        waiter.begin()
+    waiter.begin()
+    assert waiter.leaves(waiter.record(20, token=waiter.token, note=note.text(), owner="me", free=True)) == 0
+    assert waiter.cycle(20).left == note.left - 1
+
+
+def test_a_client_tells_of_a_turn_only_once_it_has_come_back(waiter):
+    """Waiters would wait in vain for a client that locks once, or seldom."""
+    assert waiter.cycle(20).left == 0
+    waiter.runtime.advance(5 * NS_PER_S)
+    waiter.begin()
+    assert waiter.cycle(20).left == 0
+
+
+def test_a_client_alone_steps_back_seldom(waiter):
+    """E34: with nobody in sight it leaves the lock free for about one grant in twenty."""
+    paused_ns, ends = 0, []
+    for number in range(400):
+        pause_ns = waiter.begin()
+        assert waiter.polls.goes_on()
+        if pause_ns:
+            ends.append(number)
+        paused_ns += pause_ns
+        waiter.runtime.advance(pause_ns)
+        waiter.cycle(20)
+    assert [after - before for before, after in pairwise(ends)][-5:] == [TURN_ALONE_MAX] * 5
+    assert paused_ns <= 0.08 * 400 * 20 * NS_PER_MS
+
+
+def test_a_turn_in_company_is_short_and_a_round_is_sat_out(waiter):
+    """E34: after its turn a client leaves the lock to the others, without a look and without its remembered version."""
+    turns = []
+    for _ in range(12):
+        # Thirty grants of others pass.
+        waiter.begin()
+        waiter.look(waiter.record(token=waiter.token + 30, note=".0.30"))
+        waiter.token += 30
+        grants = [waiter.cycle(20)]
+        while (pause_ns := waiter.begin()) == 0:
+            assert waiter.polls.goes_on()
+            grants.append(waiter.cycle(20))
+        assert not waiter.polls.goes_on()
+        assert 20 * 20 * NS_PER_MS <= pause_ns <= 30 * 25 * NS_PER_MS
+        turns.append([note.left for note in grants])
+    assert turns[-1] == list(range(TURN_MAX))[::-1]
+
+
+def test_turns_shrink_where_a_round_takes_long(waiter):
+    """A thousand grants of 20 ms take 20 s; then nobody has more than one grant at a time."""
+    for _ in range(12):
+        waiter.begin()
+        waiter.look(waiter.record(token=waiter.token + 1_000, note=".0.1000"))
+        waiter.token += 1_000
+        while waiter.cycle(20).left:
+            waiter.begin()
+    waiter.begin()
+    waiter.look(waiter.record(token=waiter.token + 1_000, note=".0.1000"))
+    waiter.token += 1_000
+    assert waiter.cycle(20).left == 0
+
+
+def test_a_round_is_no_longer_than_the_grants_that_the_lock_was_taken_for(waiter):
+    """A client that came too late, to a lock that had been free for long, tells all that rounds are shorter."""
+    waiter.cycle(20)
+    waiter.come_late()
+    assert waiter.leaves(waiter.record(800, token=41, note=".0.40", free=True)) == 0
+    waiter.token = 41
+    assert waiter.cycle(20).round < 30
+
+
+def test_records_without_tokens_are_polled(waiter):
+    """Hudi's holders have no token and no note."""
+    waiter.cycle(400)
+    waiter.come_late()
+    bare = LockFile("hudi", (waiter.runtime.wall + VALIDITY_NS) // NS_PER_MS, expired=False)
+    assert 395 * NS_PER_MS <= waiter.look(bare) <= INTERVAL_NS
+    free = LockFile("hudi", (waiter.runtime.wall + VALIDITY_NS) // NS_PER_MS, expired=True)
+    assert waiter.leaves(free) == 0

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from lockref.locks.waiting import FixedWaiting
 from lockref.runtime import NS_PER_MS, NS_PER_S
+from lockref.storage.lockfile import LockFile
 
 
 def test_takeover_exactly_after_the_buffer(rig):
@@ -56,3 +57,34 @@ def test_waiter_looks_once_more_just_before_its_time_is_up(rig):
     rig.store.before = lambda _name: looked_ns.append(rig.runtime.mono - began_ns)
     assert rig.lock.lock(3) is False
     assert looked_ns[-1] == 3 * NS_PER_S - 5 * NS_PER_MS
+
+
+def released_in_its_turn(rig):
+    """The record of a client that has just released, and means to take two grants more."""
+    record = rig.live(for_ms=10_000, fence=4)
+    return LockFile(record.owner, record.valid_until_ms, expired=True, nonce="00ff.2.9", fence=4)
+
+
+def test_a_waiter_leaves_a_released_lock_to_an_owner_that_comes_back_once(rig):
+    """E34: it looks again after a moment, and takes what then still stands."""
+    rig.store.plant(released_in_its_turn(rig))
+    began_ns = rig.runtime.mono
+    assert rig.lock.lock(5)
+    assert rig.store.log[:2] == ["read", "read"]
+    assert 0 < rig.runtime.mono - began_ns <= NS_PER_S / 4
+
+
+def test_try_lock_takes_whatever_is_released(rig):
+    """E34: a call that does not wait leaves the lock to nobody."""
+    rig.store.plant(released_in_its_turn(rig))
+    assert rig.lock.try_lock()
+    assert rig.store.log.count("read") == 1
+
+
+def test_records_carry_the_note_of_their_writer(rig):
+    """H20: live, and released, so that waiters know when a turn ends."""
+    rig.lock.try_lock()
+    live = rig.store.record().nonce
+    rig.lock.unlock()
+    assert live.endswith(".0.0")
+    assert rig.store.record().nonce.endswith(".0.0")

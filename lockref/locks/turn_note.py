@@ -1,0 +1,39 @@
+"""The note in a record: what its writer tells those who wait for the lock.
+
+The nonce of a record ends with `.LEFT.ROUND`. Hudi's writers drop it together with the nonce, other readers take it for
+a part of the nonce. Nobody's safety rests on a note: one that is missing or wrong makes a waiter slower.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from lockref.locks.values import Record
+
+LEFT_MAX: Final = 20
+ROUND_MAX: Final = 999_999
+_NOTE: Final = re.compile(r"\.([0-9]{1,2})\.([0-9]{1,6})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnNote:
+    """The part of a record that tells of its writer's turn.
+
+    left: how many grants the writer still means to take after this one, before it leaves the lock to others.
+    round: how many grants lie between two turns of one client, as far as the writers of the lock know; None: unknown.
+    """
+
+    left: int = 0
+    round: int | None = None
+
+    def text(self) -> str:
+        """The end of the nonce."""
+        return f".{self.left}.{self.round or 0}"
+
+    @classmethod
+    def of(cls, record: Record) -> TurnNote:
+        """The note in a record; the default where its nonce has another end."""
+        found = _NOTE.search(record.nonce or "")
+        return cls() if found is None else cls(min(int(found[1]), LEFT_MAX), int(found[2]))
