@@ -175,5 +175,8 @@ def _deaf(place: RequestPlace, terms: Terms) -> Fields:
     return {"groups": ((DEFAULT_STORE,), (place.client,)), "one_way": True, "for_ns": terms.beyond_ns}
 
 
-FORMS: Final = (*_request_forms(), *(form for cut in CUTS for form in _state_forms(cut)))
+REQUEST_FORMS: Final = tuple(_request_forms())
+"""The forms that strike one request and nothing else: no process stands still, dies or is cut off, no clock jumps."""
+
+FORMS: Final = (*REQUEST_FORMS, *(form for cut in CUTS for form in _state_forms(cut)))
 """Every form, in the order in which they are tried."""

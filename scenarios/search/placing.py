@@ -34,7 +34,7 @@ from scenarios.definition.fault_plan import written_faults
 from scenarios.definition.schema import Scenario, Work
 from scenarios.definition.units import constant
 from scenarios.executor import executor_for
-from scenarios.search.forms import FORMS, Form, Terms
+from scenarios.search.forms import FORMS, REQUEST_FORMS, Form, Terms
 from scenarios.search.requests import RequestPlace
 from scenarios.search.result import SearchResult, begun
 from scenarios.search.schedules import Exploration
@@ -61,7 +61,10 @@ TRIALS_PER_PROCESS_MIN: Final = 400
 FAULTS: Final = {"faults": None, "faults:1": 1, "faults:2": 2}
 """The words for a search on a command line, each with its most faults; None: as many as it takes, at most two."""
 
-WORDS: Final = (*FAULTS, "exhaustive+faults:1")
+REQUESTS: Final = {"requests:1": 1, "requests:2": 2}
+"""The same for faults of requests alone: so few that all pairs can be run in a small world."""
+
+WORDS: Final = (*FAULTS, *REQUESTS, "exhaustive+faults:1")
 """The spellings. Before a plus stands a policy that searches schedules: all of them are run for each plan."""
 
 ORDER_SEED: Final = 1
@@ -74,14 +77,16 @@ _ORDER: Final = {form.name: place for place, form in enumerate(FORMS)}
 class FaultPlacing:
     """A search as it was asked for. faults_max: of one plan; None for two where one alone has not broken anything.
 
-    policy: searches the schedules of each plan; None for first-in, first-out.
+    policy: searches the schedules of each plan; None for first-in, first-out. of_requests: only faults of requests.
     """
 
     faults_max: int | None
     policy: Policy | None = None
+    of_requests: bool = False
 
     def __str__(self) -> str:
-        faults = next(word for word, most in FAULTS.items() if most == self.faults_max)
+        words = REQUESTS if self.of_requests else FAULTS
+        faults = next(word for word, most in words.items() if most == self.faults_max)
         return faults if self.policy is None else f"{self.policy}+{faults}"
 
 
@@ -91,14 +96,16 @@ def parse_placing(text: str) -> FaultPlacing | None:
     Raises ValueError for a policy before a plus that is none, or that searches no schedules.
     """
     policy, plus, faults = text.rpartition("+")
-    if faults not in FAULTS:
+    of_requests = faults in REQUESTS
+    if not of_requests and faults not in FAULTS:
         return None
+    most = REQUESTS[faults] if of_requests else FAULTS[faults]
     if not plus:
-        return FaultPlacing(FAULTS[faults])
+        return FaultPlacing(most, of_requests=of_requests)
     searching = parse_policy(policy)
     if not searching.is_systematic:
         raise ValueError(f"{quote(text)}: {policy} draws schedules; expected delay:N or exhaustive before the plus")
-    return FaultPlacing(FAULTS[faults], searching)
+    return FaultPlacing(most, searching, of_requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,8 @@ class Placements:
     The scenario's own faults stay, but for what a swarm draws.
     """
 
-    def __init__(self, scenario: Scenario, seed: int) -> None:
+    def __init__(self, scenario: Scenario, seed: int, *, of_requests: bool = False) -> None:
+        self._forms = REQUEST_FORMS if of_requests else FORMS
         self._scenario = scenario if scenario.swarm is None else scenario.model_copy(update={"swarm": None})
         self._seed = seed
         self._drawn: DrawnScenario = draw_scenario(self._scenario, seed)
@@ -180,7 +188,7 @@ class Placements:
     def _fitting(self, place: RequestPlace) -> Iterator[Form]:
         assert self._terms is not None, "the run without faults comes first"
         loops = self._scenario.workload.life == "loop"
-        for form in FORMS:
+        for form in self._forms:
             if form.fits(place, self._terms) and (
                 not form.is_last or (loops and 0 < place.cycle < self._last_cycle.get(place.client, 0))
             ):
@@ -224,6 +232,7 @@ def search_placements(
     faults_max: int = PLACED_MAX,
     goes_on: bool = False,
     is_spread: bool = False,
+    of_requests: bool = False,
     processes: int = 1,
     trials_max: int | None = None,
     exploration: Exploration | None = None,
@@ -234,9 +243,9 @@ def search_placements(
     """Place one fault everywhere, for each seed, then a second one after each first one.
 
     faults_max: 1 or 2. goes_on: place second faults also where one alone has broken a clause. is_spread: take as first
-    faults each way of going wrong at each operation once, so that a few hundred runs come to pairs. trials_max: so many
-    runs at most. exploration: search all schedules of each plan, by a systematic policy. is_over: asked after each
-    piece of work; True ends the search.
+    faults each way of going wrong at each operation once, so that a few hundred runs come to pairs. of_requests: only
+    faults of requests. trials_max: so many runs at most. exploration: search all schedules of each plan, by a
+    systematic policy. is_over: asked after each piece of work; True ends the search.
     A Ctrl-C ends it, and what was tried stands (`is_interrupted`). Errors: a lock that raises what is no LockError ends
     it with `error` set.
     """
@@ -254,10 +263,11 @@ def search_placements(
     )
     try:
         for seed in seeds:
-            search.run(Placements(scenario, seed), faults_max=faults_max, goes_on=goes_on, is_spread=is_spread)
+            placements = Placements(scenario, seed, of_requests=of_requests)
+            search.run(placements, faults_max=faults_max, goes_on=goes_on, is_spread=is_spread)
     except KeyboardInterrupt:
         result.is_interrupted = True
-    search.conclude(faults_max)
+    search.conclude(faults_max, of_requests=of_requests)
     return result
 
 
@@ -334,7 +344,7 @@ class _Search:
                 self._note(1, tried, seen, placements.written_ids)
                 seen.add(tried.trace)
 
-    def conclude(self, faults_max: int) -> None:
+    def conclude(self, faults_max: int, *, of_requests: bool) -> None:
         """Write down how far the search came."""
         result = self._result
         result.is_cut = self._ended or result.is_interrupted
@@ -350,9 +360,9 @@ class _Search:
         }
         if self._exploration is not None:
             result.counts |= {"schedules": result.tally.schedules, "states": result.tally.states}
-        result.notes += self._lines(faults_max)
+        result.notes += self._lines(faults_max, of_requests=of_requests)
 
-    def _lines(self, faults_max: int) -> Iterator[str]:
+    def _lines(self, faults_max: int, *, of_requests: bool) -> Iterator[str]:
         names = ("one fault", "a second fault after it")
         for level in range(faults_max):
             planned, tried = self._planned[level], self._tried[level]
@@ -362,7 +372,8 @@ class _Search:
                 f"{names[level]}: {tried:,} of {counted(planned, 'placement')} run; {self._idle[level]:,} changed "
                 f"nothing, {self._alike[level]:,} did what an earlier one did"
             )
-        scope = f"at most {counted(faults_max, 'fault')} at every request and cut"
+        noun = "request fault" if of_requests else "fault"
+        scope = f"at most {counted(faults_max, noun)} at every request and cut"
         if self._exploration is not None:
             tally, ties = self._result.tally, self._exploration.ties
             scope += f", under every schedule by {self._exploration.policy}"

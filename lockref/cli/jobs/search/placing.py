@@ -91,6 +91,7 @@ def place_faults(
                 faults_max=placing.faults_max or PLACED_MAX,
                 goes_on=placing.faults_max is not None,
                 exploration=exploration,
+                of_requests=placing.of_requests,
                 processes=processes or cores(),
                 is_over=is_over,
                 on_progress=tell,

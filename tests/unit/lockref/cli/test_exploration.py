@@ -92,7 +92,10 @@ def test_options_that_do_not_fit_are_refused(options: list[str], said: str, caps
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--explore", "faults:3"], "exhaustive, faults, faults:1, faults:2, exhaustive+faults:1"),
+        (
+            ["--explore", "faults:3"],
+            "exhaustive, faults, faults:1, faults:2, requests:1, requests:2, exhaustive+faults:1",
+        ),
         (["--explore", "pos+faults"], "pos draws schedules; expected delay:N or exhaustive before the plus"),
         (["--explore", "faults", "--preempt", "calls"], "about schedules, not faults"),
         (["--explore", "faults", "--all"], "takes no --all"),

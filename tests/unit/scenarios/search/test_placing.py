@@ -239,3 +239,17 @@ def test_a_word_for_faults_and_schedules_names_a_policy_that_searches() -> None:
     with pytest.raises(ValueError, match="pos draws schedules; expected delay:N or exhaustive"):
         parse_placing("pos+faults:1")
     assert parse_placing("exhaustive+fault") is None
+    asked = parse_placing("requests:2")
+    assert asked is not None
+    assert (asked.of_requests, asked.faults_max, str(asked)) == (True, 2, "requests:2")
+
+
+def test_faults_of_requests_leave_processes_and_clocks_alone(small: tuple[Placements, Tried]) -> None:
+    """They are the forms that say what becomes of one request."""
+    placements, base = small
+    alone = Placements(small_world(), 1, of_requests=True)
+    alone.learn(base)
+    kinds = {each.form.kind for each in alone.at(base.places)}
+    assert kinds == {"lose_request", "lose_reply", "error", "delay", "duplicate", "hidden_retry"}
+    others = {each.form.kind for each in placements.at(base.places)} - kinds
+    assert others == {"pause", "suspend", "crash", "step", "partition"}
