@@ -33,7 +33,7 @@ DRAWN: Final = "two-threads"
 
 PLACED_RUNS: Final = 600
 DRAWN_SEEDS: Final = range(1, 25)
-"""Both together take about a twentieth of the processor time of a default gate."""
+"""Both together take about a fifteenth of the processor time of a default gate."""
 
 SEED: Final = 1
 """The seed of the world in which faults are placed."""
