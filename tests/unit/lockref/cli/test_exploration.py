@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from lockref.cli.main import run
+from lockref.lab.loading import load_provider
+from scenarios.definition.load import load_scenario
+from scenarios.search.explored import explore_seeds
+from scenarios.search.schedules import Exploration
+from sim.explore.policies import parse_policy
 
 WORLD = """
 version: 1
@@ -108,3 +113,13 @@ def test_a_search_for_faults_refuses_what_it_cannot_do(
     assert run(["sim", "e11", *asked]) == 2
     assert said in capsys.readouterr().err
     assert not Path(".lockref").exists()
+
+
+def test_a_clause_that_is_not_demanded_is_counted_and_no_failure() -> None:
+    """As in a campaign: a gate asks no lock for what it cannot keep under drawn schedules."""
+    world, lock = load_scenario("small-world"), load_provider("tests.quality.planted.takeover:AlwaysYes")
+    drawn = Exploration.by(parse_policy("random"))
+    for not_demanded in (frozenset({"S3"}), frozenset()):
+        summary = explore_seeds(world, lock, range(1, 3), drawn, not_demanded=not_demanded).summary
+        assert summary.verdicts["S3"]["violated"] == 2
+        assert any(finding.clause == "S3" for finding in summary.findings) is not bool(not_demanded)
