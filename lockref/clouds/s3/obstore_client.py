@@ -6,9 +6,10 @@ obstore folds answers into a few exceptions, and several statuses into one: a lo
 decides nothing. Status and code are read from the description of the answer that each exception carries; one that
 cannot be read so is AMBIGUOUS.
 
-Three things differ from boto3. A removal cannot name a version: it is refused here, and nothing is sent. A removal
-without one goes as a request to delete several objects, of which there is one. And obstore follows the redirect of a
-read, ten times at most, within the time-out of the request.
+Four things differ from boto3. A child of a process that has used obstore cannot use it: the threads that send are
+the parent's. It would wait for ever, so each call is refused there, and nothing is sent. A removal cannot name a
+version: it is refused, too, and nothing is sent. A removal without one goes as a request to delete several objects, of
+which there is one. And obstore follows the redirect of a read, ten times at most, within the time-out of the request.
 
 Source: obstore 0.12.1 and object_store 0.14.2, read and held against answers byte by byte.
 """
@@ -45,6 +46,7 @@ from lockref.clouds.s3.facts import AMAZON, BODILESS_404, SCHEME, Dialect
 from lockref.clouds.statuses import error_code
 from lockref.errors import ConfigError
 from lockref.grammar import decimal
+from lockref.runtime import ThreadRuntime
 from lockref.stores.endpoints import is_loopback, split_timeout_s
 from lockref.stores.keys import check_key
 from lockref.stores.port import ReadReply, StoreCapabilities, StorePlace, Version, WriteReply
@@ -72,6 +74,11 @@ _UNSENT: Final = re.compile(r"^ +kind: Connect,\n", re.MULTILINE)
 _LATE: Final = re.compile(r"^ +kind: Timeout,\n", re.MULTILINE)
 _REDIRECT: Final = re.compile(r"^ +inner: BareRedirect\b", re.MULTILINE)
 _MOVED: Final = 301
+
+
+_process = ThreadRuntime().process_id
+_used_in: Final[set[int]] = set()
+"""The process whose threads send the requests: the first one that used obstore, also a parent of this one."""
 
 
 class ObstoreS3Store:
@@ -124,6 +131,8 @@ class ObstoreS3Store:
 
     def read(self, key: str) -> ReadReply:
         check_key(key)
+        if _is_forked():
+            return read_reply(_FORKED, b"")
         try:
             answer = obstore.get(self._store, key)
             if answer.meta["size"] > REPLY_BYTES_MAX:
@@ -155,6 +164,8 @@ class ObstoreS3Store:
             return write_reply(
                 silence(Outcome.REJECTED, "obstore cannot remove on a condition; nothing was sent; take client=boto3")
             )
+        if _is_forked():
+            return write_reply(_FORKED)
         try:
             obstore.delete(self._store, key)
         except _RAISED as error:
@@ -168,6 +179,8 @@ class ObstoreS3Store:
 
     def _put(self, key: str, body: bytes, mode: obstore.PutMode) -> WriteReply:
         check_key(key)
+        if _is_forked():
+            return write_reply(_FORKED)
         question = write_question(names_version=not isinstance(mode, str))
         try:
             answer = obstore.put(
@@ -200,6 +213,20 @@ class ObstoreS3Store:
         if _LATE.search(told):
             return silence(Outcome.AMBIGUOUS, f"{name}: no answer in time; the request may have taken effect")
         return silence(Outcome.AMBIGUOUS, f"{name}: the answer was lost; the request may have taken effect")
+
+
+_FORKED: Final = silence(
+    Outcome.REJECTED,
+    "obstore cannot be used in a child of the process that used it; nothing was sent; take client=boto3",
+)
+
+
+def _is_forked() -> bool:
+    """True in a child of a process that has used obstore. Two first calls at once add the same number."""
+    here = _process()
+    if not _used_in:
+        _used_in.add(here)
+    return here not in _used_in
 
 
 def _client_options(endpoint: str, request_timeout_ns: int, pool_size: int) -> ClientConfig:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -228,6 +230,27 @@ def test_credentials_are_boto3s(base, bucket, monkeypatch):
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(ConfigError, match="credentials"):
         open_store("s3://bucket?region=us-east-1&client=obstore", request_timeout_ns=NS_PER_S)
+
+
+def test_a_forked_child_is_refused_and_does_not_hang(store, bucket):
+    """obstore's threads stay with the parent. A child would wait for ever, also beyond its time-out."""
+    assert store.put("k", b"1").outcome is Outcome.APPLIED
+    sent = len(bucket.asked)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # The system ends a child that hangs: no handler in Python would run there.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        told = {call(store).outcome for call in [*CALLS.values(), lambda store: store.read("k")]}
+        os.write(writing, b"refused" if told == {Outcome.REJECTED} else b"sent")
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b"refused"
+    os.waitpid(child, 0)
+    assert len(bucket.asked) == sent
+    assert store.read("k").body == b"1"
 
 
 def test_another_client_is_refused_by_name():
