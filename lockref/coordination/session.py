@@ -104,6 +104,7 @@ class Session:
         self._bound = SessionBound(0, 0, b"")
         self._confirmed = _Stamp(MonoNs(0), WallNs(0))
         self._events: deque[Event] = deque()
+        self._over: Signal | None = None
         self._is_closed = False
         self._is_pumping = False
 
@@ -123,8 +124,9 @@ class Session:
             self._arrived = runtime.event()
             self._ended = runtime.event()
         self._connect(timeout_ns, is_wanted)
-        self._over = over = runtime.event()
-        runtime.spawn(lambda: self._keep_alive(over), name="session keep-alive")
+        session, over = self.id, runtime.event()
+        self._over = over
+        runtime.spawn(lambda: self._keep_alive(session, over), name="session keep-alive")
         if not self._is_pumping and isinstance(self._channel, PushChannel):
             # One task for all sessions of this channel: of two, the one of the old session would take the new one's.
             self._is_pumping = True
@@ -337,9 +339,8 @@ class Session:
                 # It went by too quickly for SUSPENDED. Watches may have fired, and nobody was told.
                 self._put(SessionState.CONNECTED)
 
-    def _keep_alive(self, over: Signal) -> None:
-        """Ask in time that the session lives on. over: set when it is ended, so that no task outlives its session."""
-        session = self.id
+    def _keep_alive(self, session: int, over: Signal) -> None:
+        """Ask in time that this session lives on. over: set when it is ended, so that no task outlives its session."""
         interval_ns = self.timeout_ns // KEEPALIVES_PER_TIMEOUT
         while not self._is_over(session):
             over.wait(interval_ns)
@@ -370,6 +371,8 @@ class Session:
         if session != self.id:
             return None
         if self._state is SessionState.LOST:
+            if self._over is not None:
+                self._over.set()
             if self._events:
                 # A request found out first. What is still queued of this session must not end the next one.
                 with self._mutex:
@@ -377,6 +380,7 @@ class Session:
             return None
         over = self._over
         reply = self._send(CLOSE, "/", Call(session))
+        assert over is not None, "a session that lives has a keep-alive"
         over.set()
         with self._mutex:
             if session == self.id:
@@ -393,7 +397,6 @@ class Session:
         self._is_closed = True
         if self._is_pumping or self._state is not SessionState.LOST:
             self.end()
-            self._over.set()
             self._ended.set()
             self._arrived.set()
         self._channel.close()

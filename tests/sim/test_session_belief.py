@@ -11,6 +11,7 @@ from lockref.coordination.session import COORDINATION, Event, ReadRequest, Sessi
 from lockref.helix.lock import ALL_HANDLED
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
+from lockref.runtime import Event as Signal
 from tests.sim.helix_world import PATHS, RESOURCE, SESSION_NS, Asked, DisturbedChannel, Helix, undisturbed
 from tests.sim.test_helix_participant import is_execution
 
@@ -117,6 +118,38 @@ def test_a_late_answer_to_the_end_of_a_session_leaves_the_next_one():
         helix.start("n1", lambda: None)
         helix.on("n1", work)
         assert ids[0] != ids[1]
+
+    helix.play(script)
+
+
+@pytest.mark.parametrize("ends_by_itself", [False, True])
+def test_no_keep_alive_outlives_its_session(ends_by_itself: bool):
+    """Where clients come and go, the tasks of ended sessions stood for a third of the timeout each."""
+    helix = Helix()
+    session, _ = helix.session("n1")
+    runtime = helix.world.node("n1").process.runtime
+    lasting: list[str] = []
+    kept_alive = session._keep_alive
+
+    def watched(number: int, over: Signal) -> None:
+        lasting.append("begun")
+        kept_alive(number, over)
+        lasting.append("ended")
+
+    session._keep_alive = watched
+
+    def work() -> None:
+        session.start(runtime, timeout_ns=SESSION_NS)
+        runtime.sleep(NS_PER_S // 1000)
+        if ends_by_itself:
+            session._become(SessionState.LOST)
+        session.end()
+        runtime.sleep(NS_PER_S // 1000)
+        assert lasting == ["begun", "ended"]
+
+    def script() -> None:
+        helix.start("n1", lambda: None)
+        helix.on("n1", work)
 
     helix.play(script)
 

@@ -263,7 +263,7 @@ class Participant:
                 break
         if was_holding and self._session.state is SessionState.LOST:
             raise LockLost(f"the session of {self._instance!r} was over before it left", reason="session ended")
-        ended = self._session.end()
+        ended = self._session.end(self._own_session)
         is_confirmed = reply is None or reply.outcome is Outcome.APPLIED
         if ended is not None and not (is_confirmed and ended.outcome is Outcome.APPLIED):
             raise ReleaseFailed(

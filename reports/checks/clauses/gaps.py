@@ -244,11 +244,11 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
 
 
 def _once_sessions_ended(case: Case, bounds: Bounds, gaps: _Gaps, since: Ints, limit: Ints) -> Ints:
-    """Per gap: `since`; or later, when the session of a client is over that had died while it asked for the lock.
+    """Per gap, since when waiting counts: as given, or since the session of a client ended that died while it asked.
 
-    A service that hands a lock out chooses a client before that client says that it has the lock. If the chosen client
-    dies in between, no grant is on record, and nobody else gets the lock before the session is over. A client that dies
-    when the bound has passed excuses nothing.
+    A service that hands a lock out chooses a client before that client says that it has the lock. The chosen client may
+    die in between. Then no grant is on record, and nobody else gets the lock before the session is over. Nobody knows
+    who was chosen: each client that died while it asked may have been. One that died after the bound excuses nothing.
     """
     handed_out = np.flatnonzero(~gaps.is_lease & bounds.has_validity[gaps.run] & (gaps.until_ns - since > limit))
     if len(handed_out) == 0:
