@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reports.figures import plots
+from reports.figures import plots, style
 from scenarios.failures import failure_store
 from tests.thoroughness import register_profiles
 
@@ -39,7 +39,7 @@ MINIATURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="1pt" height="1pt"></svg>',
     b"\x89PNG\r\n\x1a\n",
 )
-"""What stands in for a plot, as SVG and as PNG."""
+"""What stands in for a picture that matplotlib draws, as SVG and as PNG."""
 
 
 def undrawn(name: str, title: str, caption: str, alt: str, draw_on: object, **told: Any) -> plots.Figure:
@@ -60,3 +60,4 @@ def short_of_what_few_ask(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
         monkeypatch.setattr(failure_store, "SHRINK_RUNS_MAX", 4)
     if request.node.get_closest_marker("drawn") is None:
         monkeypatch.setattr(plots, "finish", undrawn)
+        monkeypatch.setattr(style, "as_images", lambda _: MINIATURE)

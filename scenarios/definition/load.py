@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,7 +34,16 @@ def load_scenario(path: str | Path, *, may_import: bool = True) -> Scenario:
     Errors: ConfigError with the place, for anything that is wrong with it.
     """
     found = find_scenario(Path(path))
-    return parse_scenario(read_text(found, document="scenario"), file=str(found), may_import=may_import)
+    # The catalogue's files do not change while a program runs, and a gate asks for each of them several times.
+    read = _read_once if found.parent == CATALOGUE else _read
+    return read(found, may_import)
+
+
+def _read(file: Path, may_import: bool) -> Scenario:
+    return parse_scenario(read_text(file, document="scenario"), file=str(file), may_import=may_import)
+
+
+_read_once = cache(_read)
 
 
 def find_scenario(path: Path) -> Path:
@@ -86,7 +96,12 @@ def is_own_file(path: str) -> bool:
 
 def catalogue() -> list[Path]:
     """The scenario files that come with lockref, by name."""
-    return sorted(CATALOGUE.glob("*.yaml"))
+    return list(_files_of(CATALOGUE))
+
+
+@cache
+def _files_of(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted(folder.glob("*.yaml")))
 
 
 def judged_catalogue() -> dict[str, Scenario]:

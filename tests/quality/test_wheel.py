@@ -418,6 +418,11 @@ def environment_of(folder: Path, wheel: Path, extra: str = "", python: str = sys
     return folder / "bin"
 
 
+def others(*versions: str) -> list[object]:
+    """The parameters for other versions of Python than the one that runs the tests: each waits for the long lane."""
+    return [pytest.param(version, marks=pytest.mark.long) for version in versions]
+
+
 def run_installed(binaries: Path, folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [binaries / words[0], *words[1:]], cwd=folder, env=ENVIRONMENT | more, capture_output=True, text=True
@@ -425,7 +430,7 @@ def run_installed(binaries: Path, folder: Path, *words: str, **more: str) -> sub
 
 
 @BUILT_ONCE
-@pytest.mark.parametrize("python", [sys.executable, "3.12", "3.13"])
+@pytest.mark.parametrize("python", [sys.executable, *others("3.12", "3.13")])
 def test_the_lock_alone_is_the_standard_library(python, built, tmp_path):
     """It locks on this machine, names the extra of a cloud, and each command names the laboratory. No traceback."""
     binaries = environment_of(tmp_path / "core", built.wheel, python=python)
@@ -491,6 +496,7 @@ def test_one_sdk_alone_carries_a_lock(built, tmp_path):
 
 
 @BUILT_ONCE
+@pytest.mark.long
 def test_the_laboratory_runs_beside_packages_of_the_same_names(built, tmp_path):
     """A project has its own `sim`, `reports` and `scenarios` on the path: lockref runs, and its lock imports them."""
     binaries = environment_of(tmp_path / "lab", built.wheel, "lab")

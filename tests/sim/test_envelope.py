@@ -117,6 +117,7 @@ def test_the_end_of_the_time_cuts_and_says_so(capsys: pytest.CaptureFixture[str]
     assert "cut short: the time was over" in told.err
 
 
+@pytest.mark.drawn
 def test_ctrl_c_keeps_what_is_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 130, picture, page and document of the cells that were done, and the run's status."""
 

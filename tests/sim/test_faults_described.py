@@ -72,6 +72,7 @@ def test_a_fault_is_told_with_its_numbers(fault: Fault, planned: Fault | None, t
     assert describe(fault, planned) == text
 
 
+@pytest.mark.shrunk
 def test_shrinking_keeps_the_size_of_a_symptom(tmp_path: Path) -> None:
     """E6: the overlap of this lock was shrunk to 0 ns, which no reader takes for the 105 ms that the run had."""
     scenario, spec = load_scenario("e06"), load_provider("tests.quality.planted.clocks:NoDriftMargin")

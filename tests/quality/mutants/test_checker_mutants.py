@@ -514,10 +514,9 @@ def test_a_wrong_comparison_in_the_second_opinion_is_caught(name, before, after)
     # The mutant has classes of its own; it must be asked in the original's terms.
     for shared in ("Result", "LockOp"):
         setattr(mutant, shared, getattr(sys.modules["reports.checks.second_opinion.token_order"], shared))
-    caught = False
     try:
-        for _, is_legal, found in differential.verdicts(mutant.find_illegal):
-            caught = caught or (found is None) != is_legal
+        told = differential.verdicts(mutant.find_illegal)
+        caught = any((found is None) != is_legal for _, is_legal, found in told)
     except (AttributeError, AssertionError):
         # It lost an attribute, or broke an invariant that the original asserts.
         caught = True

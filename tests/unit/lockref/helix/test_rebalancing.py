@@ -94,6 +94,7 @@ def test_the_page_of_the_figures(
     assert (tmp_path / "helix-load.png").exists()
 
 
+@pytest.mark.drawn
 def test_a_picture_has_a_mark_for_each_size() -> None:
     """Every rule is a row of the drawing, by its name."""
     (moved, load) = pictures([measured(SMALL, rule) for rule in RULES])

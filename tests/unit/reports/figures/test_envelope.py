@@ -11,6 +11,8 @@ from reports.figures import style
 from reports.figures.envelope import FAR, HELD, Cell, Curve, Panel, Scale, envelope_map
 from reports.figures.envelope_lines import Line, envelope_lines
 
+pytestmark = pytest.mark.drawn
+
 ACROSS = Scale(label="pause, s", values=(0.0, 2.0, 4.0))
 UP = Scale(label="offset, s", values=(0.0, 1.0))
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from reports.comparison.comparison import Cell
 from reports.comparison.standing import Crowd
 from reports.comparison.store_runs import HELD
 from reports.figures.stores import store_figures
 from tests.unit.reports.comparison.test_advice import store
+
+pytestmark = pytest.mark.drawn
 
 
 def crowd(contenders: int, handoff: Cell) -> Crowd:

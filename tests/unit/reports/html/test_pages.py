@@ -40,8 +40,6 @@ from reports.html.markdown import markdown
 from reports.html.sections import build_section, shown_parts
 from reports.pipeline.timeline import build_timeline
 
-pytestmark = pytest.mark.drawn
-
 HOSTILE = "</script><script>alert(1)</script>\n\x1b[31m\u202e$\\frac{x}$ \"' & `x` | [a](b) <!--" + "A" * 10_000
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -149,6 +147,7 @@ def plain_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return render([full(), full(title="second")], tmp_path_factory.mktemp("plain"))
 
 
+@pytest.mark.drawn
 def test_a_hostile_name_stays_text(hostile_page: Path) -> None:
     """Owners with markup, escapes and ten kilobytes end up as short text in HTML, Markdown and every picture."""
     page, folder = hostile_page.read_text(encoding="utf-8"), hostile_page.parent
@@ -209,6 +208,7 @@ def test_the_page_tells_verdict_bound_and_missing_situations(plain_page: Path) -
     assert page.count('role="img"') == page.count("<figure") == 2 * 7
 
 
+@pytest.mark.drawn
 def test_equal_results_give_equal_bytes(plain_page: Path, tmp_path: Path) -> None:
     """Page, Markdown, SVG and PNG of the same results are the same bytes: no date, no random salt."""
     one = plain_page.parent
@@ -253,6 +253,7 @@ def test_a_plot_that_fails_is_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(section.pictures) == 5
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(("least_ms", "says"), [(0, False), (-2, True)])
 def test_only_a_successor_before_the_promise_ends_marks_its_end(least_ms: int, says: bool) -> None:
     """F8: a hand-off within the release's own round trip takes no time; that is no lease taken early."""
@@ -262,6 +263,7 @@ def test_only_a_successor_before_the_promise_ends_marks_its_end(least_ms: int, s
     assert ("promise ends" in figure.svg) is says
 
 
+@pytest.mark.drawn
 def test_the_picture_of_clients_shows_all_or_says_what_it_left_out() -> None:
     """F9: sixty-four clients have sixty-four bars, the unserved among them; those left out are counted."""
     many = [ClientCount(cell="c", client=f"n{place}", asked=9, granted=max(0, 60 - place)) for place in range(64)]
@@ -287,6 +289,7 @@ def test_held_is_not_green_beside_starvation(tmp_path: Path, served: int, colour
         assert ("<strong>1 of 3 clients that asked were never granted the lock</strong>" in text) is (served == 2)
 
 
+@pytest.mark.drawn
 def test_numbers_above_bars_are_left_out_where_they_would_touch() -> None:
     """The table has them; letters that lie on each other say nothing."""
 
@@ -300,6 +303,7 @@ def test_numbers_above_bars_are_left_out_where_they_would_touch() -> None:
     assert numbers(9_775) < 20
 
 
+@pytest.mark.drawn
 def test_a_wait_that_the_end_cut_short_is_no_denial() -> None:
     """It has a row, a colour and a word of its own."""
     rows = [quantiles("wait", outcome=outcome) for outcome in ("applied", "precondition_failed", "cut_short")]
