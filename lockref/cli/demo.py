@@ -12,7 +12,7 @@ from lockref.cli.options import duration_option
 @click.command(name="demo")
 @click.option("--seeds", type=click.IntRange(1), default=2_000, show_default=True, help="Seeds for the hardened lock.")
 @click.option("--contenders", type=click.IntRange(1, 1024), default=200, show_default=True, help="Contending threads.")
-@duration_option("--for", "for_ns", default="5s", about="Duration of the contention run.")
+@duration_option("--for", "for_ns", default="10s", about="Duration of the contention run.")
 @click.option("--no-spark", is_flag=True, help="Make the page without Spark: no latencies, no fairness.")
 @click.option("--no-server", is_flag=True, help="No contention run.")
 @click.pass_context

@@ -48,6 +48,7 @@ _SKIPS_FIRST, _SKIPS_MAX, _LOST, _WON = 6.0, 12.0, 1.15, 0.6
 _PRIORITY, _NEW = 8, 1.5
 _GOES_ON = 4  # A released lock is left to its owner until its grant is as old as so many usual ones.
 _CROWD, _SHARE = 16, 60
+_HANDOVER = 8  # A turn lasts for about so many requests.
 
 
 class AdaptiveWaiting:
@@ -92,12 +93,12 @@ class AdaptiveWaiting:
         self._away_ns = _learned(self._away_ns, min(away_ns, self._interval_ns))
         if is_first and away_ns <= (self._own_ns or 0.0):
             # The first grant told of no turn, since nobody knew that this client comes back.
-            self._left = self._turn - 1
+            self._left = self._length() - 1
         if self._left > 0:
             return 0
         self._first_token = self._won_token
         # A client that is alone leaves the lock free for a moment, in which a waiter that it does not know may look.
-        alone_ns = (self._own_ns or 0.0) * self._random.uniform(0.8, 1.2)
+        alone_ns = 4 * (self._request_ns or FLOOR_NS) * self._random.uniform(0.8, 1.2)
         pause_ns = self._grants_until_due() * (self._usual_ns() or 0.0) - away_ns if self._round else alone_ns
         return max(0, min(round(pause_ns), self._longest_ns(0)))
 
@@ -115,7 +116,7 @@ class AdaptiveWaiting:
     def _new_turn(self) -> TurnNote:
         # A client that comes back late, or has not come back yet, would keep the lock free in vain.
         comes_back = self._away_ns is not None and self._away_ns <= (self._own_ns or 0.0)
-        left = self._turn - 1 if comes_back else 0
+        left = self._length() - 1 if comes_back else 0
         seen = self._won_token if self._seen is None else self._seen[0]
         if self._first_token is None or seen is None:
             return TurnNote(left, self._round)
@@ -124,6 +125,11 @@ class AdaptiveWaiting:
         before = waited if self._round is None else self._round
         gain = _ROUND_UP if waited > before or self._idle > before / 2 else _ROUND_DOWN
         return TurnNote(left, min(round(before + gain * (waited - before)), ROUND_MAX))
+
+    def _length(self) -> int:
+        """The grants of a turn: in company no more than it takes to make a hand-over a small share of the time."""
+        requests = _HANDOVER if self._round else 10 * _HANDOVER
+        return min(self._turn, 1 + round(requests * (self._request_ns or FLOOR_NS) / (self._own_ns or FLOOR_NS)))
 
     def won(self, token: int | None, sent_ns: MonoNs) -> None:
         """We were granted the lock, under this token, by a write that was sent then."""
@@ -212,7 +218,7 @@ class AdaptiveWaiting:
         passed, left = (0, 0) if record is None else (self._passed(record), TurnNote.of(record).left)
         if left == 0:
             self._lose()
-        return self._pause(usual_ns * (left or self._turn) + self._place_ns(passed, usual_ns), passed)
+        return self._pause(usual_ns * (left or self._length()) + self._place_ns(passed, usual_ns), passed)
 
     def _observe(self, record: Record) -> int:
         """Learn from a record of another client. Returns the grants that have passed since this wait began to count."""
@@ -253,7 +259,7 @@ class AdaptiveWaiting:
 
     def _grants_until_due(self) -> float:
         """The grants of a wait before it is worth a look: about until the turn before our own is under way."""
-        return max(0.0, 0.95 * (self._round or 0) - self._turn * self._random.uniform(0.2, 0.8))
+        return max(0.0, 0.95 * (self._round or 0) - self._length() * self._random.uniform(0.2, 0.8))
 
     def _lose(self) -> None:
         self._skips = min(self._skips * _LOST, _SKIPS_MAX)
@@ -267,7 +273,7 @@ class AdaptiveWaiting:
         others = min(self._skips, max(1, self._round or 0, passed)) - 1.0
         skipped = int(2 * others / weight * self._random.random() + self._random.random())
         late = 2 * self._random.random() / max(0.5, waited) ** 2 - 0.5
-        return skipped * self._turn * usual_ns + late * (self._request_ns or FLOOR_NS)
+        return skipped * self._length() * usual_ns + late * (self._request_ns or FLOOR_NS)
 
     def _pause(self, pause_ns: float, passed: int) -> int:
         if self._won_token is None:

@@ -270,7 +270,7 @@ def test_uncontended_cycle_costs_two_requests():
 
 
 @pytest.mark.parametrize(
-    ("clients", "hold_ms", "cycles", "share"), [(2, 50, 60, 0.4), (2, 500, 60, 0.4), (16, 50, 12, 0.9)]
+    ("clients", "hold_ms", "cycles", "share"), [(2, 50, 60, 0.9), (2, 500, 60, 0.5), (16, 50, 12, 0.9)]
 )
 def test_handoff_is_faster_than_hudis_for_no_more_requests(clients, hold_ms, cycles, share):
     """H20, D13: waiting for the expected end instead of polling; compared on the same workload."""
