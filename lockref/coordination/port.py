@@ -122,9 +122,11 @@ class Stat(str):
     created_zxid: the transaction that created it (czxid); it rises over the life of an ensemble, changes of leader
     included, and is the fencing token of whatever the znode stands for. changed_zxid: the last one that wrote its body
     (mzxid). owner: the session that it ends with, 0 for none. children: how many. path: of a created one, its name.
+    changed_ms: when its body was last written, in milliseconds since 1970 by the server's clock (mtime); None where
+    nobody says. No lock may rely on it.
     """
 
-    __slots__ = ("changed_zxid", "children", "created_zxid", "owner", "path", "version")
+    __slots__ = ("changed_ms", "changed_zxid", "children", "created_zxid", "owner", "path", "version")
 
     created_zxid: int
     changed_zxid: int
@@ -132,14 +134,31 @@ class Stat(str):
     owner: int
     children: int
     path: str
+    changed_ms: int | None
 
     def __new__(
-        cls, *, created_zxid: int, changed_zxid: int, version: int, owner: int = 0, children: int = 0, path: str = ""
+        cls,
+        *,
+        created_zxid: int,
+        changed_zxid: int,
+        version: int,
+        owner: int = 0,
+        children: int = 0,
+        path: str = "",
+        changed_ms: int | None = None,
     ) -> Self:
         return super().__new__(cls, f"{created_zxid:x}.{version}")
 
     def __init__(
-        self, *, created_zxid: int, changed_zxid: int, version: int, owner: int = 0, children: int = 0, path: str = ""
+        self,
+        *,
+        created_zxid: int,
+        changed_zxid: int,
+        version: int,
+        owner: int = 0,
+        children: int = 0,
+        path: str = "",
+        changed_ms: int | None = None,
     ) -> None:
         self.created_zxid = created_zxid
         self.changed_zxid = changed_zxid
@@ -147,6 +166,7 @@ class Stat(str):
         self.owner = owner
         self.children = children
         self.path = path
+        self.changed_ms = changed_ms
 
 
 class Change(StrEnum):

@@ -369,4 +369,5 @@ def _stat(stat: Any, path: str) -> Stat:
         owner=stat.ephemeralOwner,
         children=stat.numChildren,
         path=path,
+        changed_ms=stat.mtime,
     )

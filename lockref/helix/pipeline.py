@@ -14,7 +14,7 @@ Source: `org.apache.helix.controller.stages`; the versions differ (`Semantics`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -32,7 +32,7 @@ class Semantics(StrEnum):
     never told to drop, and its successor waits for ever (Z2). V0_7_1: drops what is not mapped, and everything if the
     rebalancer fails (Z4). CURRENT: drops what is not mapped where the map of the lock is not empty, and does nothing
     if the rebalancer fails. OURS: drops what is not mapped, keeps holders if the rebalancer fails, gives no lock to a
-    disabled instance (HJ12), and grants past a replica whose grant failed (Z7).
+    disabled instance (HJ12), and grants past a replica whose grant failed or that is disabled for the lock (Z7).
     """
 
     FIRST = "first"
@@ -196,7 +196,12 @@ def assign(
         )
         for lock in group.locks
     }
-    question = Question(group.locks, tuple(live), holders, group.per_lock(len(live)), group.model.count(top))
+    disabled: dict[str, list[str]] = {}
+    if semantics is Semantics.OURS:
+        for each in live:
+            for lock in snapshot.disabled_locks.get(each, ()):
+                disabled.setdefault(lock, []).append(each)
+    question = Question(group.locks, tuple(live), holders, group.per_lock(len(live)), group.model.count(top), disabled)
     try:
         assignment = checked(question, rebalancer(question))
     except AssignsNothing as error:
@@ -235,7 +240,11 @@ def best_possible(
         mapped = () if assignment is None else assignment.get(lock, ())
         if semantics in (Semantics.OURS, Semantics.V0_7_1):
             # Who is disabled is not mapped. Otherwise an unlocked lock would be granted to it again, for ever (T23).
-            mapped = tuple(each for each in mapped if not _is_disabled(snapshot, lock, each))
+            able = [each for each in mapped if not _is_disabled(snapshot, lock, each)]
+            if semantics is Semantics.OURS and len(able) < len(mapped):
+                # The original's table stays one short: nobody holds the lock (Z7).
+                able += _substitutes(snapshot, group, lock, mapped, load, count=len(mapped) - len(able))
+            mapped = tuple(able)
         states = dict.fromkeys(mapped, top)
         if semantics is Semantics.FIRST:
             desired[lock] = states
@@ -263,6 +272,29 @@ def best_possible(
 
 def _is_disabled(snapshot: Snapshot, lock: str, instance: str) -> bool:
     return instance in snapshot.disabled or lock in snapshot.disabled_locks.get(instance, ())
+
+
+def _substitutes(
+    snapshot: Snapshot, group: LockGroup, lock: str, taken: Collection[str], load: dict[str, int], *, count: int
+) -> list[str]:
+    """Other instances for a lock: those that hold it first, then those with the fewest locks.
+
+    taken: instances that are none. load: by instance, how many locks it shall hold; the substitutes are added.
+    """
+    reported = snapshot.of(lock)
+    found = sorted(
+        (
+            each
+            for each in snapshot.live
+            if each not in taken
+            and not _is_disabled(snapshot, lock, each)
+            and reported.get(each, Replica("")).state != ERROR
+        ),
+        key=lambda each: (reported.get(each, Replica("")).state != group.model.top, load[each], each),
+    )[:count]
+    for each in found:
+        load[each] += 1
+    return found
 
 
 def _past_errors(
@@ -294,17 +326,8 @@ def _past_errors(
         found[each] = ERROR
         if was_mapped:
             alarms.append(Alarm(AlarmKind.GRANT_FAILED, f"{each} failed to take {lock}; another instance gets it"))
-            others = [
-                other
-                for other in snapshot.live
-                if other not in found
-                and not _is_disabled(snapshot, lock, other)
-                and snapshot.of(lock).get(other, Replica("")).state != ERROR
-            ]
-            if others:
-                substitute = min(others, key=lambda other: (load[other], other))
-                load[substitute] += 1
-                found[substitute] = group.model.top
+            substitutes = _substitutes(snapshot, group, lock, found, load, count=1)
+            found |= dict.fromkeys(substitutes, group.model.top)
     return found
 
 

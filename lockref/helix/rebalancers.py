@@ -25,6 +25,7 @@ import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from lockref.errors import ConfigError, did_you_mean
@@ -42,6 +43,8 @@ class Question(NamedTuple):
     locks: their names, in lexicographic order. live: the instances that may hold locks, in the controller's order.
     holders: by lock, the live instances that hold it now, sorted. per_lock: how many holders each lock shall have.
     top_count: the top state's count as the state model has it, such as "1" or "R"; "" where nobody has read a model.
+    disabled: by lock, the live instances that an operator has disabled for it. A rule need not look at them: in the
+    place of one the controller takes another instance.
     """
 
     locks: tuple[str, ...]
@@ -49,6 +52,7 @@ class Question(NamedTuple):
     holders: Mapping[str, tuple[str, ...]]
     per_lock: int
     top_count: str = ""
+    disabled: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 Assignment = Mapping[str, tuple[str, ...]]

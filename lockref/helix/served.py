@@ -1,8 +1,10 @@
 """Which resources of a cluster this controller drives, by which rule, and why it refuses the others.
 
     USER_DEFINED   the rule that the resource names, if it is one of lockref's: see `rebalancers.load`
-    SEMI_AUTO      the preference lists of the ideal state: the first instances of a list that live hold the lock
-    CUSTOMIZED     the map of the ideal state: the instances that it gives the top state
+    SEMI_AUTO      the preference lists of the ideal state: the first instances of a list that live hold the lock, less
+                   those that are disabled for it
+    CUSTOMIZED     the map of the ideal state: the instances that it gives the top state. One that is disabled for the
+                   lock has no substitute
     FULL_AUTO      refused, because Helix's own rebalancers decide; driven if the operator names a rule for it
     TASK           refused, because it has jobs and no locks
 
@@ -15,7 +17,7 @@ Source: `org.apache.helix.model.IdealState`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from lockref.errors import ConfigError, quote
@@ -93,7 +95,7 @@ def _by_preference(record: ZNRecord) -> Rebalancer:
     def rule(question: Question) -> Assignment:
         live = dict.fromkeys(question.live)
         return {
-            lock: tuple([each for each in dict.fromkeys(lists.get(lock, ())) if each in live][: question.per_lock])
+            lock: tuple(_able(question, lock, live, dict.fromkeys(lists.get(lock, ())))[: question.per_lock])
             for lock in question.locks
         }
 
@@ -106,8 +108,16 @@ def _by_map(record: ZNRecord, top: str) -> Rebalancer:
     def rule(question: Question) -> Assignment:
         live = dict.fromkeys(question.live)
         return {
-            lock: tuple(each for each, state in maps.get(lock, {}).items() if state == top and each in live)
+            lock: tuple(
+                _able(question, lock, live, [each for each, state in maps.get(lock, {}).items() if state == top])
+            )
             for lock in question.locks
         }
 
     return rule
+
+
+def _able(question: Question, lock: str, live: Collection[str], names: Iterable[str]) -> list[str]:
+    """Instances of these names that live and may hold the lock, in the order of the names."""
+    disabled = question.disabled.get(lock, ())
+    return [each for each in names if each in live and each not in disabled]

@@ -4,8 +4,8 @@ The session of such an instance is kept alive, often by a thread of a library, w
 the cluster counts it as live and assigns locks to it, and nobody holds them.
 
 An instance answers a message by removing it. It is a zombie if a message has waited for the limit, and the instance has
-answered nothing since that message was seen. If it has answered another one since, it is only slow: one transition
-takes long. Times are those of this leader, which sees a message in the pass after it was sent.
+answered no other one for as long: `silence_ns`. If it has answered another one within the limit, it is only slow: one
+transition takes long. Times are those of this leader, which sees a message in the pass after it was sent.
 """
 
 from __future__ import annotations
@@ -15,6 +15,15 @@ from dataclasses import dataclass, field
 from lockref.helix.pipeline import Alarm, AlarmKind, Snapshot
 from lockref.helix.records.messages import Message
 from lockref.runtime import NS_PER_S, MonoNs
+
+
+def silence_ns(waits_ns: int, answered_ago_ns: int | None) -> int:
+    """The nanoseconds for which an instance has answered nothing, although a message waited.
+
+    waits_ns: how long the oldest message waits. answered_ago_ns: how long ago it answered another one; None for never.
+    A rebalance sends many messages at once. So an answer to one of them is no sign of life for ever.
+    """
+    return waits_ns if answered_ago_ns is None else min(waits_ns, answered_ago_ns)
 
 
 @dataclass(slots=True)
@@ -65,20 +74,25 @@ class Zombies:
     def _alarm(
         name: str, waiting: _Waiting, messages: dict[str, Message], now_ns: MonoNs, after_ns: int
     ) -> Alarm | None:
-        old = [each for each, seen_ns in waiting.seen.items() if now_ns - seen_ns >= after_ns]
-        if not old:
+        if not waiting.seen:
             return None
-        unanswered = [each for each in old if waiting.answered_ns is None or waiting.seen[each] >= waiting.answered_ns]
-        oldest = messages[min(unanswered or old, key=lambda each: (waiting.seen[each], messages[each].lock))]
+        oldest = messages[min(waiting.seen, key=lambda each: (waiting.seen[each], messages[each].lock))]
+        waits_ns = now_ns - waiting.seen[oldest.id]
+        if waits_ns < after_ns:
+            return None
+        ago_ns = None if waiting.answered_ns is None else now_ns - waiting.answered_ns
         limit = f"{after_ns / NS_PER_S:g} s"
         what = f"{oldest.source}-{oldest.target} of {oldest.lock} (message {oldest.id})"
-        if unanswered:
+        if silence_ns(waits_ns, ago_ns) >= after_ns:
             return Alarm(AlarmKind.ZOMBIE, f"{name} lives and has answered no message for {limit}: {what} waits")
         return Alarm(AlarmKind.SLOW, f"{name} has answered another message since, and {what} waits for {limit}")
 
     def next_ns(self, now_ns: MonoNs, period_ns: int) -> int:
-        """The nanoseconds until a message may have waited for the limit; period_ns if that is sooner, or none waits."""
+        """The nanoseconds until a zombie may have to be named; period_ns if that is sooner, or no message waits."""
         if self._after_ns is None:
             return period_ns
-        left = [seen_ns + self._after_ns - now_ns for each in self._waiting.values() for seen_ns in each.seen.values()]
+        known = [each for each in self._waiting.values() if each.seen]
+        dues = [seen_ns for each in known for seen_ns in each.seen.values()]
+        dues += [each.answered_ns for each in known if each.answered_ns is not None]
+        left = [since_ns + self._after_ns - now_ns for since_ns in dues]
         return min([period_ns, *(each for each in left if each > 0)])

@@ -136,6 +136,8 @@ def test_a_disabled_lock_goes_to_another_instance():
         lock = cluster.a.held[0]
         assert cluster.ask(enable_lock, instance="a", resource=RESOURCE, lock=lock, is_wanted=False) is True
         cluster.helix.until(lambda: lock not in cluster.a.held, "a gives it back")
+        cluster.helix.until(lambda: lock in cluster.b.held, "b gets it")
+        cluster.helix.until(lambda: len(cluster.a.held + cluster.b.held) == 4, "each lock has an owner")
         assert cluster.config("a").maps["HELIX_DISABLED_PARTITION"] == {RESOURCE: lock}
         old = cluster.config("a")
         listed = ZNRecord(old.id, old.simple, old.maps, {"HELIX_DISABLED_PARTITION": [lock, "other"]})
@@ -364,6 +366,28 @@ def test_an_instance_that_hangs_is_named_once():
         assert (len(helix.alarms), helix.passes[-1].decision.alarms) == (1, ())
 
     helix.play(script)
+
+
+@pytest.mark.parametrize(("mode", "by_b"), [("SEMI_AUTO", True), ("CUSTOMIZED", False)])
+def test_a_lock_of_a_list_or_a_map_that_is_disabled_on_its_holder(mode: str, by_b: bool):
+    """The next one of the list gets it. A map names who shall hold it and nobody else, so nobody does."""
+    cluster = Operated()
+    helix = cluster.helix
+
+    def script() -> None:
+        path = PATHS.ideal_state(RESOURCE)
+        old = ZNRecord.from_json(helix.body(path) or b"", path)
+        maps: dict[str, dict[str, str]] = {lock: {"a": "LOCKED"} for lock in LOCKS}
+        lists = {lock: ["a", "b"] for lock in LOCKS}
+        simple = {**old.simple, "REBALANCE_MODE": mode}
+        helix.put(path, ZNRecord(old.id, simple, {} if by_b else maps, lists if by_b else {}).to_json())
+        cluster.until_held(4, 0)
+        assert cluster.ask(enable_lock, instance="a", resource=RESOURCE, lock=LOCKS[1], is_wanted=False) is True
+        cluster.until_held(3, int(by_b))
+        helix.sleep_ms(1000)
+        assert cluster.b.held == ((LOCKS[1],) if by_b else ())
+
+    cluster.play(script)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from lockref.helix.operations.status import (
     ClusterStatus,
     ControllerStatus,
     InstanceStatus,
+    LastReport,
     LockStatus,
     ResourceStatus,
     WaitingMessage,
@@ -46,9 +47,7 @@ def read_status(
 
 
 class _StatusReader:
-    """Reads one cluster once. states: by lock and live instance. reported: by resource, who reports it. zxids: by
-    instance, the last transaction that wrote one of its reports.
-    """
+    """Reads one cluster once. states: by resource, lock and live instance. last_reports: by instance."""
 
     def __init__(self, operator: Operator, paths: layout.ClusterPaths, zombie_after_ns: int, rebalancer: str) -> None:
         self._operator = operator
@@ -57,7 +56,7 @@ class _StatusReader:
         self._zombie_after_ns = zombie_after_ns
         self._problems: list[str] = []
         self._states: dict[str, dict[str, dict[str, str]]] = {}
-        self._zxids: dict[str, int] = {}
+        self._last_reports: dict[str, LastReport] = {}
         self._live_count = 0
 
     def status(self) -> ClusterStatus:
@@ -152,11 +151,19 @@ class _StatusReader:
         places = [paths.current_state(session, resource) for resource in resources]
         for resource, path, reply in zip(resources, places, self._operator.read_all(places), strict=True):
             if isinstance(reply.version, Stat):
-                self._zxids[name] = max(self._zxids.get(name, 0), reply.version.changed_zxid)
+                self._last_reports[name] = max(
+                    self._last_reports.get(name, LastReport()), self._last_report(reply.version), key=lambda it: it.zxid
+                )
             record = self._record(path, reply)
             for lock, entry in ({} if record is None else record.maps).items():
                 by_name = self._states.setdefault(resource, {}).setdefault(lock, {})
                 by_name[name] = entry.get("CURRENT_STATE", "?")
+
+    def _last_report(self, stat: Stat) -> LastReport:
+        if stat.changed_ms is None:
+            return LastReport(zxid=stat.changed_zxid)
+        now_ms = self._operator.runtime.wall_ns() // NS_PER_MS
+        return LastReport(zxid=stat.changed_zxid, ago_ns=max(0, now_ms - stat.changed_ms) * NS_PER_MS)
 
     def _instance(
         self,
@@ -173,7 +180,8 @@ class _StatusReader:
             disabled["any resource"] = tuple(config.lists[DISABLED_LOCKS])
         silence = None
         if session:
-            silence = silence_of(messages, reported_zxid=self._zxids.get(name, 0), limit_ns=self._zombie_after_ns)
+            reported = self._last_reports.get(name, LastReport())
+            silence = silence_of(messages, reported=reported, limit_ns=self._zombie_after_ns)
         return InstanceStatus(
             name=name,
             host=simple.get(layout.HOST, ""),

@@ -12,7 +12,9 @@ from typing import Final
 
 from lockref.helix.records.messages import STATE_TRANSITION
 from lockref.helix.state_model import DROPPED
+from lockref.helix.zombies import silence_ns
 from lockref.runtime import NS_PER_S
+from lockref.words import counted
 
 READ: Final = "read"
 """The MSG_STATE of a message that a participant of Helix has begun to execute. Ours leave it at `new`."""
@@ -59,7 +61,7 @@ class WaitingMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """A message that waits for long. is_zombie: the instance has answered no other message since that one was sent."""
+    """A message that waits for long. for_ns: a zombie's silence, or how long the message of a slow instance waits."""
 
     message: WaitingMessage
     for_ns: int
@@ -109,7 +111,7 @@ class InstanceStatus:
         notes += [f"not for {', '.join(locks)} of {name}" for name, locks in self.disabled_locks.items()]
         stale = sum(each.is_stale for each in self.messages)
         if stale:
-            notes.append(f"{stale} messages for a session that is over")
+            notes.append(f"{counted(stale, 'message')} for a session that is over")
         return notes
 
     def document(self) -> dict[str, object]:
@@ -234,12 +236,22 @@ class ClusterStatus:
         }
 
 
-def silence_of(messages: Sequence[WaitingMessage], *, reported_zxid: int, limit_ns: int) -> Silence | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastReport:
+    """The last write of an instance's reports. zxid: its transaction. ago_ns: its age by the wall clocks of the server
+    and of this machine; None if the server did not say.
+    """
+
+    zxid: int = 0
+    ago_ns: int | None = None
+
+
+def silence_of(messages: Sequence[WaitingMessage], *, reported: LastReport, limit_ns: int) -> Silence | None:
     """The message of a live instance that tells of its silence; None if none has waited for `limit_ns`.
 
-    That is the oldest one that was sent after the instance's last report, or else the oldest one of all.
-    reported_zxid: the last transaction that wrote one of its reports. An instance that has reported after a message was
-    sent has answered another one since: both are numbers of the server, so no clock decides that. Source: `zombies`.
+    That is the oldest. An instance that has reported after that one was sent has answered another one since: both are
+    numbers of the server, so no clock decides that. It is a zombie where that report, too, is older than the limit.
+    Source: `zombies`.
     """
     old = [
         each
@@ -248,7 +260,10 @@ def silence_of(messages: Sequence[WaitingMessage], *, reported_zxid: int, limit_
     ]
     if not old:
         return None
-    unanswered = [each for each in old if each.created_zxid > reported_zxid]
-    oldest = min(unanswered or old, key=lambda each: (each.created_zxid, each.lock))
+    oldest = min(old, key=lambda each: (each.created_zxid, each.lock))
     assert oldest.age_ns is not None, "only messages with an age are looked at"
-    return Silence(message=oldest, for_ns=oldest.age_ns, is_zombie=bool(unanswered))
+    # A server that does not say when has said just now: nobody is called a zombie by a guess.
+    ago_ns = None if reported.zxid < oldest.created_zxid else reported.ago_ns or 0
+    silent_ns = silence_ns(oldest.age_ns, ago_ns)
+    is_zombie = silent_ns >= limit_ns
+    return Silence(message=oldest, for_ns=silent_ns if is_zombie else oldest.age_ns, is_zombie=is_zombie)

@@ -18,7 +18,7 @@ from lockref.helix.pipeline import (
     decide,
     throttle,
 )
-from lockref.helix.rebalancers import RECIPES_CLASS, Assignment, Question, Rebalancer, load, mod, sticky
+from lockref.helix.rebalancers import RECIPES_CLASS, Assignment, Question, Rebalancer, hrw, load, mod, ring, sticky
 from lockref.helix.records.messages import Message
 from lockref.helix.state_model import BUILT_IN, StateModel
 from tests.unit.lockref.helix.pipeline_driver import Driven, loads, lock_unlock
@@ -224,6 +224,33 @@ def test_a_disabled_lock_is_held_by_nobody_and_the_cluster_settles(semantics: Se
     cluster = recipe(semantics)
     cluster.disabled_locks = dict.fromkeys((A, B, C), ("lock-group_0",))
     assert cluster.settle() == {lock: holder for lock, holder in named(README).items() if lock != "lock-group_0"}
+
+
+@pytest.mark.parametrize("rule", [mod, sticky, hrw, ring])
+@pytest.mark.parametrize("instances", [(A, B), (A, B, C)])
+def test_a_lock_that_is_disabled_on_its_holder_goes_to_another_instance(rule: Rebalancer, instances: tuple[str, ...]):
+    """T23, Z7: each lock has an owner, though the rule names the disabled one; 0.7.1 leaves that lock with nobody."""
+    for lock in lock_names("lock-group", 4):
+        cluster = Driven(rule, count=4)
+        former = cluster.join(*instances)[lock]
+        cluster.disabled_locks = {former: (lock,)}
+        table = cluster.settle()
+        assert table[lock] != former
+        assert len(table) == 4
+        original = Driven(rule, Semantics.V0_7_1, count=4)
+        original.join(*instances)
+        original.disabled_locks = {former: (lock,)}
+        assert (lock in original.settle()) is False
+
+
+def test_who_holds_a_lock_in_the_place_of_a_disabled_one_keeps_it():
+    """A substitute is not exchanged for one with fewer locks, nor by a new leader: nothing is sent."""
+    cluster = Driven(hrw, count=1, live={A: "1", B: "2", C: "3"})
+    (first,) = cluster.settle().values()
+    cluster.disabled_locks = {first: ("lock-group_0",)}
+    holder = max({A, B, C} - {first})
+    cluster.replicas = {"lock-group_0": {holder: Replica("LOCKED", "RELEASED")}}
+    assert cluster.decide().messages == ()
 
 
 def test_unreachable_states_are_told():

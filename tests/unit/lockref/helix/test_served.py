@@ -39,6 +39,16 @@ def test_semi_auto_follows_its_lists():
     assert asked(ideal("SEMI_AUTO"), ONLINE, ("b", "c"), per_lock=2) == {"g_0": ("c", "b"), "g_1": ("b",)}
 
 
+def test_who_is_disabled_for_a_lock_is_passed_over_in_a_list_and_has_no_substitute_in_a_map():
+    """As Helix' own rebalancers do in both modes."""
+    disabled = {"g_0": ["b", "c"], "g_1": ["a"]}
+    whole = Question(("g_0", "g_1"), ("a", "b", "c"), {}, 1, disabled=disabled)
+    by_list = rule_of(ideal("SEMI_AUTO"), ONLINE, override="", load=load)
+    assert by_list(whole) == {"g_0": ("a",), "g_1": ("b",)}
+    by_map = rule_of(ideal("CUSTOMIZED"), ONLINE, override="", load=load)
+    assert by_map(whole) == {"g_0": (), "g_1": ()}
+
+
 def test_customized_follows_its_map():
     """Those that the map gives the top state, if they live; another state is no hold."""
     assert asked(ideal("CUSTOMIZED"), ONLINE, ("a", "b", "c")) == {"g_0": ("b",), "g_1": ("a",)}

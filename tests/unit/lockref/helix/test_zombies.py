@@ -48,6 +48,19 @@ def test_an_answer_to_another_message_makes_it_slow():
     assert kinds(zombies, cluster("1"), 10) == [AlarmKind.SLOW]
 
 
+def test_one_answer_of_a_batch_and_then_none_names_a_zombie():
+    """A rebalance sends many at once. The program hangs after the first: it is slow, and then a zombie."""
+    zombies = Zombies(AFTER_NS)
+    assert kinds(zombies, cluster("1", "2", "3"), 0) == []
+    assert kinds(zombies, cluster("2", "3"), 1) == []
+    assert kinds(zombies, cluster("2", "3"), 10) == [AlarmKind.SLOW]
+    assert zombies.next_ns(at(10), 60 * NS_PER_S) == NS_PER_S
+    (alarm,) = zombies.named(cluster("2", "3"), at(11))
+    assert alarm.kind is AlarmKind.ZOMBIE
+    assert "has answered no message for 10 s: R-L of g_2 (message 2) waits" in alarm.text
+    assert zombies.named(cluster("2", "3"), at(99)) == [alarm]
+
+
 def test_a_message_after_the_last_answer_names_a_zombie_again():
     """It answered once, and then the program hung: what was sent afterwards is not answered."""
     zombies = Zombies(AFTER_NS)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lockref.helix.operations.status import InstanceStatus, LockStatus, ResourceStatus, WaitingMessage, silence_of
+from lockref.helix.operations.status import (
+    InstanceStatus,
+    LastReport,
+    LockStatus,
+    ResourceStatus,
+    WaitingMessage,
+    silence_of,
+)
 from lockref.runtime import NS_PER_S
 
 LIMIT_NS = 60 * NS_PER_S
@@ -16,7 +23,11 @@ OLD = WaitingMessage(
 
 def test_a_message_that_waits_for_long_makes_a_zombie():
     """The instance has reported nothing since the message was sent."""
-    silence = silence_of([OLD, replace(OLD, id="m2", created_zxid=11)], reported_zxid=9, limit_ns=LIMIT_NS)
+    silence = silence_of(
+        [OLD, replace(OLD, id="m2", created_zxid=11)],
+        reported=LastReport(zxid=9, ago_ns=74 * NS_PER_S),
+        limit_ns=LIMIT_NS,
+    )
     assert silence is not None
     assert silence.is_zombie
     assert silence.text() == (
@@ -25,19 +36,29 @@ def test_a_message_that_waits_for_long_makes_a_zombie():
 
 
 def test_a_report_after_the_message_makes_it_slow():
-    """By transactions of the server, and by no clock. A newer message that is not answered makes a zombie again."""
-    slow = silence_of([OLD], reported_zxid=11, limit_ns=LIMIT_NS)
+    """By transactions of the server. A server that does not say when it was makes nobody a zombie."""
+    assert silence_of([OLD], reported=LastReport(zxid=11), limit_ns=LIMIT_NS) == silence_of(
+        [OLD], reported=LastReport(zxid=11, ago_ns=LIMIT_NS - 1), limit_ns=LIMIT_NS
+    )
+    slow = silence_of([OLD], reported=LastReport(zxid=11, ago_ns=LIMIT_NS - 1), limit_ns=LIMIT_NS)
     assert slow is not None
     assert not slow.is_zombie
     assert slow.text() == ("slow: has answered another message since, and R-L of g_1 (message m1) has waited for 73 s")
-    newer = replace(OLD, id="m2", created_zxid=12)
-    again = silence_of([OLD, newer], reported_zxid=11, limit_ns=LIMIT_NS)
-    assert again is not None
-    assert (again.is_zombie, again.message.id) == (True, "m2")
+
+
+def test_a_report_that_is_older_than_the_limit_makes_a_zombie_again():
+    """It answered one message of a batch, and then its program hung."""
+    rest = replace(OLD, id="m2", created_zxid=11)
+    silence = silence_of([OLD, rest], reported=LastReport(zxid=12, ago_ns=LIMIT_NS), limit_ns=LIMIT_NS)
+    assert silence is not None
+    assert silence.is_zombie
+    assert silence.text() == (
+        "zombie: lives, and has answered no message for 60 s; the oldest is R-L of g_1 (message m1)"
+    )
 
 
 def test_a_message_that_was_read_is_told_as_begun():
-    silence = silence_of([replace(OLD, state="read")], reported_zxid=0, limit_ns=LIMIT_NS)
+    silence = silence_of([replace(OLD, state="read")], reported=LastReport(), limit_ns=LIMIT_NS)
     assert silence is not None
     assert "which it has begun to execute" in silence.text()
 
@@ -50,7 +71,7 @@ def test_what_says_nothing_of_silence():
         replace(OLD, age_ns=None),
         replace(OLD, kind="NO_OP"),
     ):
-        assert silence_of([other], reported_zxid=0, limit_ns=LIMIT_NS) is None
+        assert silence_of([other], reported=LastReport(), limit_ns=LIMIT_NS) is None
 
 
 def test_a_view_that_lags_and_a_lock_with_two_owners_are_found():
@@ -78,5 +99,5 @@ def test_the_notes_of_an_instance():
         "disabled because: upgrade",
         "Helix' operation EVACUATE, which lockref's controller does not read",
         "not for g_0, g_1 of g",
-        "1 messages for a session that is over",
+        "1 message for a session that is over",
     ]
