@@ -17,6 +17,7 @@ from lockref.helix.operations.status import (
     ClusterStatus,
     ControllerStatus,
     InstanceStatus,
+    LastReport,
     LockStatus,
     ResourceStatus,
     WaitingMessage,
@@ -103,7 +104,7 @@ MESSAGE = WaitingMessage(
 
 
 def status(locks: tuple[LockStatus, ...]) -> ClusterStatus:
-    silence = silence_of([MESSAGE], reported_zxid=0, limit_ns=60 * NS_PER_S)
+    silence = silence_of([MESSAGE], reported=LastReport(), limit_ns=60 * NS_PER_S)
     return ClusterStatus(
         name="c",
         controller=ControllerStatus(name="c1", session="a1"),
