@@ -79,6 +79,7 @@ def sections() -> dict[int, list[str]]:
     return found
 
 
+@pytest.mark.shrunk
 def test_each_message_appears(session: Session) -> None:
     """Files are written, commands run in order, and each prints what its section shows, code included."""
     assert session.play(PAGE) == sum(len(steps(part.text)) for part in parts(PAGE) if part.language == "console")
