@@ -106,6 +106,7 @@ class Session:
         self._events: deque[Event] = deque()
         self._over: Signal | None = None
         self._is_closed = False
+        self._is_known_over = False
         self._is_pumping = False
 
     def start(self, runtime: Runtime, *, timeout_ns: int, is_wanted: Callable[[], bool] = lambda: True) -> None:
@@ -390,16 +391,23 @@ class Session:
                 self._arrived.set()
         return reply
 
-    def close(self) -> None:
-        """End the session and give back what the channel has. Idempotent."""
+    def close(self) -> bool:
+        """End the session and give back what the channel has. Idempotent.
+
+        Returns whether the session is known to be over. Without an answer the server ends it by itself.
+        """
         if self._is_closed:
-            return
+            return self._is_known_over
         self._is_closed = True
+        self._is_known_over = self._state is SessionState.LOST
         if self._is_pumping or self._state is not SessionState.LOST:
-            self.end()
+            reply = self.end()
+            if reply is not None:
+                self._is_known_over = reply.outcome is Outcome.APPLIED or is_failure(reply, Failure.SESSION_EXPIRED)
             self._ended.set()
             self._arrived.set()
         self._channel.close()
+        return self._is_known_over
 
 
 COORDINATION: Final = PortKind("coordination", Session)

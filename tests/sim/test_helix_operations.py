@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lockref.coordination.port import MULTI
+from lockref.cli.jobs.cluster.controlling import stopped_words
+from lockref.coordination.port import CLOSE, MULTI
 from lockref.errors import ConfigError
 from lockref.helix.cluster.configured import ClusterDiffers
 from lockref.helix.cluster.declared import Instance, RebalanceMode, Resource
@@ -305,6 +306,107 @@ def test_what_is_in_use_is_not_dropped():
         assert helix.stat(PATHS.root) is None
 
     cluster.play(script)
+
+
+@pytest.mark.parametrize("what", ["ideal state", "report", "model", "live instance", "message"])
+def test_a_resource_of_which_nobody_can_tell_who_holds_it_is_not_dropped(what: str):
+    """What cannot be read is no sign that no lock is held. An operator may insist."""
+    cluster = Operated()
+    helix = cluster.helix
+
+    def script() -> None:
+        if what == "live instance":
+            helix.put(f"{PATHS.live_instances}/c", ZNRecord("c").to_json())
+        else:
+            a = PATHS.instance("a")
+            (session,) = helix._tree.children(f"{a.root}/CURRENTSTATES")
+            if what == "message":
+                helix.world.node("a").crash()  # It would remove such a message.
+            path = {
+                "ideal state": PATHS.ideal_state(RESOURCE),
+                "report": a.current_state(session, RESOURCE),
+                "model": PATHS.state_model("lock-unlock"),
+                "message": a.message("m"),
+            }[what]
+            helix.put(path, b"half-writ")
+        before = helix.stat(PATHS.ideal_state(RESOURCE))
+        with pytest.raises(ConfigError, match="whether locks of resource 'g' are held is not known"):
+            cluster.ask(drop_resource, RESOURCE)
+        assert helix.stat(PATHS.ideal_state(RESOURCE)) == before
+        assert cluster.ask(drop_resource, RESOURCE, is_forced=True) is True
+        assert helix.stat(PATHS.ideal_state(RESOURCE)) is None
+
+    cluster.play(script)
+
+
+def test_a_resource_with_a_lock_that_is_under_way_to_a_holder_is_not_dropped():
+    """The message is sent, and the handler does not return: no report says yet that the lock is held."""
+    cluster = Operated()
+    runtime = cluster.helix.world.node("c").process.runtime
+
+    def hang(_message: Message) -> None:
+        runtime.sleep(20 * NS_PER_S)
+
+    c, _, _ = cluster.helix.participant("c", handlers={**ALL_HANDLED, ("RELEASED", "LOCKED"): hang})
+
+    def script() -> None:
+        helix = cluster.helix
+        for name in "ab":
+            assert cluster.ask(enable_instance, name, is_wanted=False) is True
+        cluster.until_held(0, 0)
+        helix.join(c, "c")
+        helix.until(lambda: len(helix.pending("c")) == 4, "c is told to take all")
+        with pytest.raises(InUse, match="4 locks of resource 'g' are held"):
+            cluster.ask(drop_resource, RESOURCE)
+
+    cluster.play(script)
+
+
+def test_a_cluster_is_dropped_though_an_instance_leaves_meanwhile():
+    """What is there is read anew for each attempt."""
+    cluster = Operated()
+
+    def leaves(request: Request, ask: Asked) -> Reply:
+        cluster.helix.world.node("a").crash()
+        cluster.helix.remove(PATHS.instance("a").live)
+        return ask(request)
+
+    def script() -> None:
+        once(cluster.channel, leaves)
+        assert cluster.ask(drop_cluster, is_forced=True) is True
+        assert cluster.helix.stat(PATHS.root) is None
+
+    cluster.play(script)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_controller_that_is_stopped_says_whether_its_session_is_over(is_answered: bool):
+    """A server that has just stopped leaves the session's state at connected; the answer to its end alone tells."""
+    helix = Helix()
+    controller, channel = helix.controller()
+    told: list[bool] = []
+
+    def deaf(request: Request, ask: Asked) -> Reply:
+        return ask(request) if is_answered or request.verb != CLOSE else TIMED_OUT
+
+    def script() -> None:
+        helix.start("controller", controller.run)
+        helix.until(lambda: controller.is_leader, "it leads")
+        channel.disturb = deaf
+        helix.on("controller", lambda: told.extend([controller.stop(), controller.stop()]))
+        assert told == [is_answered] * 2
+
+    helix.play(script)
+
+
+def test_the_last_words_of_a_controller():
+    """That its session has ended is said only where a server has said so."""
+    over = stopped_words(is_over=True, timeout_ns=30 * NS_PER_S, is_working=False)
+    assert over == "stopped; its session has ended, and another controller may lead"
+    words = stopped_words(is_over=False, timeout_ns=30 * NS_PER_S, is_working=True)
+    assert words == (
+        "stopped; no server answers, so its session ends by itself within 30.0 s; a request of it is still under way"
+    )
 
 
 def test_an_instance_that_joins_at_the_last_moment_is_not_dropped():

@@ -176,13 +176,14 @@ class Controller:
             except BackendUnavailable:
                 self._runtime.sleep(RETRY_PAUSE_NS)
 
-    def stop(self) -> None:
+    def stop(self) -> bool:
         """End the session: another controller may lead at once. Idempotent; any thread may call it during `run`.
 
-        The term stays: a pass under way may be about to send under it, and finds that its session is over.
+        Returns whether the session is known to be over. The term stays: a pass under way may be about to send under it,
+        and finds that its session is over.
         """
         self._is_stopping = True
-        self._session.close()
+        return self._session.close()
 
     def _lead_or_stand_by(self) -> None:
         self._asking.answered(lambda: self._session.sync())

@@ -12,7 +12,9 @@ from lockref.coordination.port import Operation, Stat, create, delete
 from lockref.errors import ConfigError
 from lockref.helix.operations.operator import DELETES_AT_ONCE, Operator
 from lockref.helix.operations.reading import read_status
+from lockref.helix.operations.status import ClusterStatus
 from lockref.helix.records import layout
+from lockref.words import counted
 
 
 class InUse(ConfigError):
@@ -54,18 +56,23 @@ def drop_resource(operator: Operator, cluster: str, name: str, *, is_forced: boo
     """Remove a resource: its ideal state and configuration, and its view where no instance reports it any more.
 
     The controller then tells instances to drop what they hold of it. Returns whether there was anything of it.
-    is_forced: also one whose locks are held. Errors: InUse.
+    is_forced: also one whose locks are held, or of which nobody can tell. A lock that is granted between the look and
+    the removal is not seen; of a resource that is disabled, none is granted. Errors: InUse; ConfigError where what says
+    who holds its locks cannot be read.
     """
     paths = layout.ClusterPaths(cluster)
 
     def plan() -> Sequence[Operation]:
         status = read_status(operator, cluster)
         reporting = status.reporting(name)
-        held = sum(bool(lock.owners) for each in status.resources if each.name == name for lock in each.locks)
+        if not is_forced:
+            _require_known(status, paths, name)
+        held = len(_held(status, name))
         if held and not is_forced:
+            verb = "is" if held == 1 else "are"
             raise InUse(
-                f"{held} locks of resource {name!r} are held. Disable it first (lockref cluster disable … --resource "
-                f"{name}), so that their holders give them back; or drop it --even-if-in-use"
+                f"{counted(held, 'lock')} of resource {name!r} {verb} held. Disable it first (lockref cluster disable "
+                f"… --resource {name}), so that their holders give them back; or drop it --even-if-in-use"
             )
         candidates = [paths.ideal_state(name), paths.resource_config(name)]
         candidates += [] if reporting else [paths.external_view(name)]
@@ -77,6 +84,37 @@ def drop_resource(operator: Operator, cluster: str, name: str, *, is_forced: boo
         ]
 
     return operator.carry_out(plan, f"drop resource {name}")
+
+
+def _held(status: ClusterStatus, name: str) -> set[str]:
+    """The locks of a resource that an instance holds, or is told to take."""
+    found: set[str] = set()
+    for each in status.resources:
+        if each.name == name:
+            found |= {lock.name for lock in each.locks if lock.owners}
+            found |= {
+                message.lock
+                for instance in status.instances
+                if instance.session
+                for message in instance.messages
+                if message.resource == name and message.target == each.top and not message.is_stale
+            }
+    return found
+
+
+def _require_known(status: ClusterStatus, paths: layout.ClusterPaths, name: str) -> None:
+    """Errors: ConfigError where something is unreadable that says who holds the locks of a resource."""
+    advice = "; mend it, or drop the resource --even-if-in-use"
+    for path in status.unread:
+        is_report = "/CURRENTSTATES/" in path and path.endswith(f"/{name}")
+        is_live = path.startswith(f"{paths.live_instances}/")
+        if path == paths.ideal_state(name) or is_report or is_live or "/MESSAGES/" in path:
+            raise ConfigError(
+                f"whether locks of resource {name!r} are held is not known: {path} cannot be read{advice}"
+            )
+    for each in status.resources:
+        if each.name == name and not each.top and status.reporting(name):
+            raise ConfigError(f"whether locks of resource {name!r} are held is not known: {each.refusal}{advice}")
 
 
 def drop_cluster(operator: Operator, cluster: str, *, is_forced: bool = False) -> bool:
@@ -91,10 +129,12 @@ def drop_cluster(operator: Operator, cluster: str, *, is_forced: bool = False) -
         who = [*live[:5], *(["…"] if len(live) > 5 else [])]
         who += [] if status.controller is None else [f"the controller {status.controller.name}"]
         raise InUse(f"cluster {cluster!r} is in use by {', '.join(who)}. Stop them first, or drop it --even-if-in-use")
+
     # Without LIVEINSTANCES nobody can join any more. To delete it fails while anybody lives.
-    live_paths = operator.below(paths.live_instances)
-    gate = [delete(path) for path in reversed(live_paths if is_forced else live_paths[:1])]
-    if gate:
-        operator.carry_out(lambda: gate if operator.below(paths.live_instances) else [], f"close cluster {cluster}")
+    def gate() -> Sequence[Operation]:
+        there = operator.below(paths.live_instances)
+        return [delete(path) for path in reversed(there if is_forced else there[:1])]
+
+    operator.carry_out(gate, f"close cluster {cluster}")
     operator.delete_all(operator.below(paths.root)[::-1])
     return True

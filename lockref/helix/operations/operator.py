@@ -3,7 +3,8 @@
 A write is a *plan*: a function that reads what is there and says which operations are missing. The operations carry the
 versions that were read, or fail where a znode is there already. So a change that somebody else makes meanwhile is never
 overwritten: the transaction fails as a whole, and the plan is asked again. The same settles a lost answer: if the
-transaction has landed, nothing is missing any more.
+transaction has landed, nothing is missing any more. The removal of an instance or of a cluster has no versions: it
+removes what is there.
 """
 
 from __future__ import annotations

@@ -55,6 +55,7 @@ class _StatusReader:
         self._paths = paths
         self._zombie_after_ns = zombie_after_ns
         self._problems: list[str] = []
+        self._unread: list[str] = []
         self._states: dict[str, dict[str, dict[str, str]]] = {}
         self._last_reports: dict[str, LastReport] = {}
         self._live_count = 0
@@ -88,6 +89,7 @@ class _StatusReader:
             ),
             resources=resources,
             problems=tuple(self._problems),
+            unread=tuple(self._unread),
             reports={
                 name: sorted({each for by in locks.values() for each in by}) for name, locks in self._states.items()
             },
@@ -114,6 +116,7 @@ class _StatusReader:
                 found[name] = layout.session_name(reply.version.owner)
             elif isinstance(reply.version, Stat):
                 self._problems.append(f"{self._paths.instance(name).live} belongs to no session")
+                self._unread.append(self._paths.instance(name).live)
         return found
 
     def _messages(self, name: str, session: str) -> tuple[WaitingMessage, ...]:
@@ -220,6 +223,7 @@ class _StatusReader:
             replicas=replicas,
             is_enabled=is_enabled(record),
             refusal=refusal,
+            top="" if model is None else model.top,
             per_lock=None
             if model is None
             else model.limit(model.top, replicas=decimal(replicas) or 1, live=self._live_count),
@@ -270,6 +274,7 @@ class _StatusReader:
             return ZNRecord.from_json(reply.body or b"", path)
         except ConfigError as error:
             self._problems.append(str(error))
+            self._unread.append(path)
             return None
 
 

@@ -164,7 +164,8 @@ class ResourceStatus:
     """One resource. rule: the name of its rebalancer; "" for none. refusal: why lockref's controller does not drive
     it; "" if it does. replicas: as it is stored.
 
-    per_lock: the most instances that may own one lock; None for any number, or if the model cannot be read.
+    per_lock: the most instances that may own one lock; None for any number, or if the model cannot be read. top: the
+    state of an owner; "" if the model cannot be read, and then no lock has an owner here.
     """
 
     name: str
@@ -175,6 +176,7 @@ class ResourceStatus:
     is_enabled: bool = True
     refusal: str = ""
     per_lock: int | None = None
+    top: str = ""
     locks: tuple[LockStatus, ...] = ()
 
     @property
@@ -207,7 +209,10 @@ class ResourceStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """A whole cluster. controller: None if nobody leads. problems: what could not be read, and why."""
+    """A whole cluster. controller: None if nobody leads. problems: what could not be read, and why.
+
+    unread: the paths of znodes that hold no record or belong to no session, so that what they say is not known.
+    """
 
     name: str
     controller: ControllerStatus | None
@@ -216,6 +221,7 @@ class ClusterStatus:
     instances: tuple[InstanceStatus, ...]
     resources: tuple[ResourceStatus, ...]
     problems: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     reports: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def reporting(self, resource: str) -> list[str]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from lockref.cli.jobs.cluster.controller_log import ControllerLog
 from lockref.cli.jobs.cluster.places import Place, place_of
 from lockref.coordination.place import credentials
-from lockref.coordination.port import SessionState
 from lockref.coordination.session import COORDINATION
 from lockref.coordination.zookeeper import ZooKeeperChannel
 from lockref.durations import duration
@@ -90,6 +89,14 @@ def _prepared(console: Console, place: Place, runtime: Runtime, rebalancer: str)
         return cluster
 
 
+def stopped_words(*, is_over: bool, timeout_ns: int, is_working: bool) -> str:
+    """The last words of a controller. is_over: a server has said that its session is. is_working: its thread does."""
+    words = "its session has ended, and another controller may lead"
+    if not is_over:
+        words = f"no server answers, so its session ends by itself within {duration(timeout_ns)}"
+    return f"stopped; {words}{'; a request of it is still under way' if is_working else ''}"
+
+
 def _run(console: Console, hosts: str, cluster: str, name: str, settings: ControllerSettings, runtime: Runtime) -> None:
     """Run the controller in a thread of its own, and wait for a signal or for its failure."""
     channel = ZooKeeperChannel(hosts, client=name, service="zookeeper", auth=credentials(os.environ))
@@ -125,13 +132,10 @@ def _run(console: Console, hosts: str, cluster: str, name: str, settings: Contro
             interrupts.raise_if_heard()
     except KeyboardInterrupt:
         log.event("stopping", f"{name}: told to stop")
-        is_reached = session.state is SessionState.CONNECTED
-        controller.stop()
+        is_over = controller.stop()
         thread.join(REQUEST_TIMEOUT_NS / 1e9)
-        words = "its session has ended, and another controller may lead"
-        if not is_reached:
-            words = f"no server answers, so its session ends by itself within {duration(session.timeout_ns)}"
-        log.event("stopped", f"{name}: stopped; {words}")
+        words = stopped_words(is_over=is_over, timeout_ns=session.timeout_ns, is_working=thread.is_alive())
+        log.event("stopped", f"{name}: {words}")
         return
     controller.stop()
     for error in failures:
