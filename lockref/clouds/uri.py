@@ -40,7 +40,7 @@ def cloud_of(address: StoreAddress) -> Cloud:
 def client_library(address: StoreAddress) -> str:
     """The library that sends the requests to an address, with its version: `boto3 1.44.5`; "" for no library.
 
-    Whoever reads the figures of a run must know it: one client costs ten times as much processor time as another.
+    Whoever reads the figures of a run must know it: one client costs several times as much processor time as another.
     """
     clients = cloud_of(address).clients
     name = address.client or (clients[0] if clients else "")

@@ -1,10 +1,13 @@
-"""Amazon S3 through obstore, a client in Rust that costs a tenth of boto3's processor time and leaves threads alone.
+"""Amazon S3 through obstore, a client in Rust that costs a fraction of boto3's processor time and leaves threads alone.
 
 Each call is exactly one request: obstore's own retries are off. `OUTCOMES` decides what an answer means, as for boto3.
 obstore folds answers into a few exceptions, and several statuses into one: a lost create and a conflict are both
 `AlreadyExistsError`, a missing object, a missing bucket and a stale version all `PreconditionError`. So the exception
 decides nothing. Status and code are read from the description of the answer that each exception carries; one that
 cannot be read so is AMBIGUOUS.
+
+Addresses are path-style: Amazon answers them for every bucket, and its certificate covers no host `a.b.s3…`. The
+endpoint is the URI's, else the one that boto3 takes: object_store reads other variables in another order.
 
 Four things differ from boto3. A child of a process that has used obstore cannot use it: the threads that send are
 the parent's. It would wait for ever, so each call is refused there, and nothing is sent. A removal cannot name a
@@ -39,10 +42,11 @@ from lockref.clouds.answers import (
     write_question,
     write_reply,
 )
-from lockref.clouds.aws import DUMMY_NOTE, LOOPBACK_REGION, aws_session, is_dummy
+from lockref.clouds.aws import DUMMY_NOTE, aws_session, is_dummy
 from lockref.clouds.bounded_exchange import REPLY_BYTES_MAX
 from lockref.clouds.s3.answers import Answers
 from lockref.clouds.s3.facts import AMAZON, BODILESS_404, SCHEME, Dialect
+from lockref.clouds.s3.signing import origin_and_region
 from lockref.clouds.statuses import error_code
 from lockref.errors import ConfigError
 from lockref.grammar import decimal
@@ -85,7 +89,7 @@ class ObstoreS3Store:
     """One bucket, or a prefix of it, as an `ObjectStore`, through obstore.
 
     request_timeout_ns: bounds each request as a whole, from connecting to the last byte of the reply.
-    endpoint: `http://host:port` of another server than Amazon's. region: "" for the configuration's.
+    endpoint: `http://host:port` of another server than Amazon's; "" for the configuration's. region: likewise.
     dialect: what the server's answers mean. Without a condition on a removal, whatever the server can.
     credentials_note: what a user must be told about the credentials; "" for nothing.
     Errors: ValueError for no credentials, or a setting that obstore refuses.
@@ -110,31 +114,33 @@ class ObstoreS3Store:
         self.capabilities = StoreCapabilities(
             dialect=statuses.dialect, versions_repeat=statuses.versions_repeat, conditional_delete=False
         )
-        # What is said here is not asked of the environment, which could switch conditions off.
+        origin, region = origin_and_region(endpoint, region, session)
+        # What is said here is not asked of the environment, which could switch conditions off or name another server.
         settings: S3Config = {
-            "region": region or session.region_name or LOOPBACK_REGION,
-            "virtual_hosted_style_request": not endpoint,
+            "region": region,
+            "endpoint": origin.rstrip("/"),
+            "aws_endpoint_url_s3": origin.rstrip("/"),
+            "virtual_hosted_style_request": False,
             "conditional_put": "etag",
             "skip_signature": False,
             "unsigned_payload": False,
         }
-        if endpoint:
-            settings["endpoint"] = endpoint
-        self._store = S3Store(
+        self._store: S3Store | None = S3Store(
             bucket,
             prefix=prefix or None,
             config=settings,
             credential_provider=Boto3CredentialProvider(session, ttl=_CREDENTIALS_LAST),
-            client_options=_client_options(endpoint, request_timeout_ns, pool_size),
+            client_options=_client_options(origin, request_timeout_ns, pool_size),
             retry_config={"max_retries": 0},
         )
 
     def read(self, key: str) -> ReadReply:
         check_key(key)
-        if _is_forked():
-            return read_reply(_FORKED, b"")
+        store = self._store
+        if store is None or _is_forked():
+            return read_reply(_CLOSED if store is None else _FORKED, b"")
         try:
-            answer = obstore.get(self._store, key)
+            answer = obstore.get(store, key)
             if answer.meta["size"] > REPLY_BYTES_MAX:
                 return read_reply(silence(Outcome.AMBIGUOUS, f"the object has more than {REPLY_BYTES_MAX} bytes"), b"")
             body, version = bytes(answer.bytes()), answer.meta["e_tag"]
@@ -164,10 +170,11 @@ class ObstoreS3Store:
             return write_reply(
                 silence(Outcome.REJECTED, "obstore cannot remove on a condition; nothing was sent; take client=boto3")
             )
-        if _is_forked():
-            return write_reply(_FORKED)
+        store = self._store
+        if store is None or _is_forked():
+            return write_reply(_CLOSED if store is None else _FORKED)
         try:
-            obstore.delete(self._store, key)
+            obstore.delete(store, key)
         except _RAISED as error:
             return write_reply(self._failed(A_DELETE, error))
         # obstore has found the list of what was removed in the answer: a page of a proxy is an error before this.
@@ -175,16 +182,17 @@ class ObstoreS3Store:
 
     def close(self) -> None:
         """Let go of the store: obstore ends the connections of one to which nobody refers."""
-        self.__dict__.pop("_store", None)
+        self._store = None
 
     def _put(self, key: str, body: bytes, mode: obstore.PutMode) -> WriteReply:
         check_key(key)
-        if _is_forked():
-            return write_reply(_FORKED)
+        store = self._store
+        if store is None or _is_forked():
+            return write_reply(_CLOSED if store is None else _FORKED)
         question = write_question(names_version=not isinstance(mode, str))
         try:
             answer = obstore.put(
-                self._store,
+                store,
                 key,
                 body,
                 attributes={"Content-Type": "application/octet-stream"},
@@ -215,6 +223,7 @@ class ObstoreS3Store:
         return silence(Outcome.AMBIGUOUS, f"{name}: the answer was lost; the request may have taken effect")
 
 
+_CLOSED: Final = silence(Outcome.REJECTED, "the store is closed; nothing was sent")
 _FORKED: Final = silence(
     Outcome.REJECTED,
     "obstore cannot be used in a child of the process that used it; nothing was sent; take client=boto3",
@@ -229,7 +238,7 @@ def _is_forked() -> bool:
     return here not in _used_in
 
 
-def _client_options(endpoint: str, request_timeout_ns: int, pool_size: int) -> ClientConfig:
+def _client_options(origin: str, request_timeout_ns: int, pool_size: int) -> ClientConfig:
     connect_s, answer_s = split_timeout_s(request_timeout_ns)
     options: ClientConfig = {
         "allow_http": True,
@@ -237,8 +246,8 @@ def _client_options(endpoint: str, request_timeout_ns: int, pool_size: int) -> C
         "connect_timeout": max(timedelta(seconds=connect_s), timedelta.resolution),
         "pool_max_idle_per_host": str(pool_size),
     }
-    host = urlsplit(endpoint).hostname
-    if host and is_loopback(endpoint):
+    host = urlsplit(origin).hostname
+    if host and is_loopback(origin):
         # Without a proxy of its own, it would take the environment's, which does not reach this machine.
         options |= {"proxy_url": _NOWHERE, "proxy_excludes": host}
     return options

@@ -29,7 +29,7 @@ class S3Signer:
         try:
             session = aws_session(address.endpoint)
             found = session.get_credentials()
-            origin, region = _origin_and_region(address, session)
+            origin, region = origin_and_region(address.endpoint, address.region, session)
         except (BotoCoreError, ValueError) as error:
             raise ConfigError(f"the store {address} cannot be opened with this AWS configuration: {error}") from error
         if found is None:
@@ -42,20 +42,18 @@ class S3Signer:
         return signed_by(self._signer, self.place.origin, request)
 
 
-def _origin_and_region(address: StoreAddress, session: Session) -> tuple[str, str]:
-    """The origin that requests for the bucket go to, and the region that they are signed for.
+def origin_and_region(endpoint: str, region: str, session: Session) -> tuple[str, str]:
+    """The origin that requests for a bucket go to, and the region that they are signed for.
 
+    endpoint, region: of the store's URI; "" for what boto3 takes from the environment and the configuration.
     Errors: botocore's own for a region that is none.
     """
-    region = address.region or session.region_name
-    if address.endpoint:
+    if endpoint:
         # What a client of the SDK says, too. To make one reads all that botocore knows of S3: a quarter of a second.
-        region = region or LOOPBACK_REGION
+        region = region or session.region_name or LOOPBACK_REGION
         validate_region_name(region)
-        return address.endpoint, region
-    client = aws_client(
-        "s3", endpoint="", region=address.region, request_timeout_ns=10**9, pool_size=1, session=session
-    )
+        return endpoint, region
+    client = aws_client("s3", endpoint="", region=region, request_timeout_ns=10**9, pool_size=1, session=session)
     try:
         return str(client.meta.endpoint_url), client.meta.region_name or LOOPBACK_REGION
     finally:

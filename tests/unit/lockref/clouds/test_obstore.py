@@ -253,9 +253,67 @@ def test_a_forked_child_is_refused_and_does_not_hang(store, bucket):
     assert store.read("k").body == b"1"
 
 
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_an_endpoint_of_the_environment_is_taken_as_boto3_takes_it(base, bucket, monkeypatch, variable):
+    """The bucket stands in the path. One client must not write to another place than the other one."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "MINE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv(variable, base.partition("endpoint=")[2])
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    bucket.told = None
+    paths = []
+    for client in ("boto3", "obstore"):
+        bucket.asked.clear()
+        uri = f"s3://a.bucket/p?region=us-east-1&client={client}"
+        with contextlib.closing(open_store(uri, request_timeout_ns=20 * NS_PER_S)) as store:
+            store.put("k", b"1")
+        paths.append([each.path for each in bucket.asked])
+    assert paths == [["/a.bucket/p/k"]] * 2
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_an_endpoint_of_the_uri_is_not_the_environments(base, bucket, monkeypatch, variable):
+    """The URI names the server, and no variable sends a request elsewhere."""
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    bucket.told = None
+    bucket.asked.clear()
+    with opened(base) as store:
+        assert store.put("k", b"1").outcome is Outcome.APPLIED
+    assert [each.path for each in bucket.asked] == ["/bucket/p/k"]
+
+
+def test_a_bucket_with_dots_is_no_part_of_amazons_host(monkeypatch):
+    """The certificate covers one name before `s3.REGION.amazonaws.com`. A proxy sees which host is asked for."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "some")
+
+    def refuse(connection: socket.socket, _over: object) -> None:
+        connection.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+        connection.close()
+
+    with stalled.serving(refuse) as server:
+        for name in ("HTTPS_PROXY", "https_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{server.port}")
+        with opened("s3://a.bucket/p?region=eu-west-1") as store:
+            assert store.read("k").outcome is Outcome.AMBIGUOUS
+        assert server.head.startswith(b"CONNECT s3.eu-west-1.amazonaws.com:443 ")
+
+
 def test_another_client_is_refused_by_name():
     """The option has a closed set of values, and another cloud does not have it."""
     with pytest.raises(ConfigError, match="'curl' is not known; expected boto3 or obstore"):
         open_store("s3://bucket?client=curl", request_timeout_ns=NS_PER_S)
     with pytest.raises(ConfigError, match="unknown option 'client'"):
         open_store("gs://bucket?client=obstore", request_timeout_ns=NS_PER_S)
+
+
+def test_a_closed_store_refuses_and_sends_nothing(base, bucket):
+    """A heartbeat that is under way when another thread closes the store gets an answer, and no error of Python's."""
+    with opened(base) as store:
+        store.close()
+        bucket.asked.clear()
+        for call in [*CALLS.values(), lambda store: store.read("k")]:
+            reply = call(store)
+            assert (reply.outcome, reply.status) == (Outcome.REJECTED, None)
+            assert reply.reason == "the store is closed; nothing was sent"
+    assert bucket.asked == []
