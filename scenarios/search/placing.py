@@ -299,6 +299,8 @@ class _Search:
         self._idle = [0, 0]
         self._alike = [0, 0]
         self._second_spared = 0
+        self._left_out = 0
+        """Placements of one fault that a spread has left out. What may follow them was not placed, either."""
 
     def run(self, placements: Placements, *, faults_max: int, goes_on: bool, is_spread: bool) -> None:
         """Search one seed. Arguments: as of `search_placements`."""
@@ -313,10 +315,10 @@ class _Search:
             return
         (base,) = bases
         placements.learn(base)
-        singles = _kinds_first(placements.at(base.places))
-        self._planned[0] += len(singles)
-        if is_spread:
-            singles = _one_of_each(singles)
+        everywhere = _kinds_first(placements.at(base.places))
+        self._planned[0] += len(everywhere)
+        singles = _one_of_each(everywhere) if is_spread else everywhere
+        self._left_out += len(everywhere) - len(singles)
         firsts: list[tuple[Placement, Tried]] = []
         trials = (placements.trial(next(self._numbers), single) for single in singles)
         seen = {base.trace}
@@ -356,7 +358,9 @@ class _Search:
             "changed_nothing": sum(self._idle),
             "same_trace": sum(self._alike),
             "traces": len(result.traces),
-            "is_exhausted": not result.is_cut and not self._second_spared and result.tally.is_exhausted,
+            "is_exhausted": (
+                not (result.is_cut or self._second_spared or self._left_out) and result.tally.is_exhausted
+            ),
         }
         if self._exploration is not None:
             result.counts |= {"schedules": result.tally.schedules, "states": result.tally.states}
@@ -384,6 +388,11 @@ class _Search:
             )
         if self._second_spared:
             yield "second faults were not placed: one alone is enough (faults:2 places them all the same)"
+        elif self._left_out and not self._result.is_cut:
+            yield (
+                f"not exhausted: {counted(self._left_out, 'placement')} of one fault left out, as like one that was "
+                f"run; {len(self._result.traces):,} traces"
+            )
         elif self._result.is_cut or not self._result.tally.is_exhausted:
             yield f"cut off: not every placement of {scope} was run; {len(self._result.traces):,} traces"
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,13 @@ from scenarios.gate.demands import demands_on
 from tests.quality.planted.registry import CORRECT
 
 PLANTED = "tests.quality.planted"
+
+
+def load_provenance(folder: Path) -> dict[str, object]:
+    """What the last command in `folder` was asked."""
+    asked = json.loads((folder / ".lockref/runs/latest/run.json").read_text(encoding="utf-8"))["arguments"]
+    assert isinstance(asked, dict)
+    return asked
 
 
 def gate(monkeypatch: pytest.MonkeyPatch, folder: Path, provider: str, world: str) -> tuple[int, GateResult]:
@@ -51,6 +60,38 @@ def test_what_was_not_searched_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path
     code, found = gate(monkeypatch, tmp_path, "hardened", searches.PLACED)
     assert (code, found.runs) == (0, 20)
     assert any(sentence.startswith("the rest of small-world, of which 20 runs") for sentence in found.unexplored)
+
+
+def told_command(sentences: Iterable[str]) -> list[str]:
+    """The words of the command that an account prints for the rest of a search, without `lockref`."""
+    (sentence,) = (each for each in sentences if each.startswith("the rest of "))
+    return sentence.split("`")[1].split()[1:]
+
+
+def test_the_command_for_the_rest_draws_other_schedules_of_the_same_lock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The printed line is run as it stands: the lock of the gate, preempted at its statements, seeds not yet drawn."""
+    monkeypatch.setattr(searches, "DRAWN_SEEDS", range(1, 2))
+    code, found = gate(monkeypatch, tmp_path, f"{PLANTED}.scheduled:ChecksThenActs", searches.DRAWN)
+    assert code in (0, 1)
+    assert run(["-q", *told_command(found.unexplored)]) == 1
+    asked = load_provenance(tmp_path)
+    assert (asked["seeds"], asked["preempt"]) == ("2..11", "statements")
+    assert asked["provider"] == found.provider
+
+
+def test_the_command_for_the_rest_places_faults_in_the_same_lock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The printed line searches from its beginning, and says so."""
+    monkeypatch.setattr(searches, "PLACED_RUNS", 20)
+    _, found = gate(monkeypatch, tmp_path, "hudi", searches.PLACED)
+    assert any("searches all of it, from its beginning" in sentence for sentence in found.unexplored)
+    line = told_command(found.unexplored)
+    run(["-q", *line, "--max-time", "1ms", "--shrink-for", "0s"])
+    asked = load_provenance(tmp_path)
+    assert (asked["scenarios"], asked["provider"], asked["explore"]) == (["small-world"], "hudi", "faults")
 
 
 def test_whoever_names_the_seeds_has_said_what_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ from reports.formats.gate_result import (
     FailureGroup,
     Outcome,
 )
+from scenarios.gate import searches
 from scenarios.gate.causes import Cause, also_broken
-from scenarios.gate.searches import DRAWN, PLACED, SCHEDULES
 from scenarios.gate.spending import FIRST_SEEDS
+from scenarios.search.result import SearchResult
 from scenarios.worlds.attribution import LockRaised
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from scenarios.gate.abilities import Abilities
     from scenarios.gate.exploration import Exploration, Explored
 
-_GOES_ON: Final = {PLACED: "faults", DRAWN: f"{SCHEDULES.policy}"}
-"""How a command goes on with a world that was searched."""
+_MORE: Final = 10
+"""A command that draws further schedules draws so many times as many as the gate did."""
 
 FEW: Final = 9
 """So few seeds bound no share of the runs that is worth telling."""
@@ -158,13 +159,22 @@ def unexplored(found_by: Exploration) -> list[str]:
             f"more seeds: each scenario ran {seeds_in_words(began)}; a mistake that shows in {share} "
             "may have been missed (at 95 %)"
         )
-    found += [
-        f"the rest of {part.scenario.name}, of which {counted(part.searched.summary.runs, 'run')} were made "
-        f"(`lockref sim {part.scenario.name} --explore {_GOES_ON[part.scenario.name]}` goes on)"
-        for part in found_by.explored
-        if part.searched is not None
-    ]
+    found += [told for part in found_by.explored if (told := _rest_of(part))]
     return [*found, "real servers (`lockref bench`)"]
+
+
+def _rest_of(part: Explored) -> str:
+    """The sentence on what a search of a world has left out, with the command that runs it; "" for nothing."""
+    searched = part.searched
+    if searched is None or (isinstance(searched, SearchResult) and searched.counts.get("is_exhausted")):
+        return ""
+    told = f"the rest of {part.scenario.name}, of which {counted(searched.summary.runs, 'run')} were made"
+    command = f"lockref sim {part.scenario.name} --provider {searched.provider}"
+    if isinstance(searched, SearchResult):
+        return f"{told} (`{command} --explore faults --seed {searches.SEED}` searches all of it, from its beginning)"
+    first = searches.DRAWN_SEEDS.start + searched.searched
+    last = first + _MORE * searched.seeds - 1
+    return f"{told} (`{command} --seeds {first}..{last} {searched.exploration.options}` draws further schedules)"
 
 
 def seeds_in_words(numbers: Sequence[int]) -> str:

@@ -171,6 +171,16 @@ def test_an_exhausted_search_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(note.startswith("exhausted") for note in result.notes)
 
 
+def test_a_search_that_left_first_faults_out_is_not_exhausted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One fault of each kind at each operation is not every placement, although each that was planned so was run."""
+    monkeypatch.setattr(placing, "FORMS", forms.FORMS[:1])
+    result = search_placements(small_world(), HARDENED, [1], faults_max=1, is_spread=True)
+    assert 0 < result.summary.runs - 1 < int(str(result.counts["placements"]))
+    assert result.counts["is_exhausted"] is False
+    assert [note for note in result.notes if note.startswith("not exhausted: ")]
+    assert not [note for note in result.notes if note.startswith("exhausted")]
+
+
 def test_a_failure_that_fewer_faults_show_is_that_failure() -> None:
     """What a pause shows by itself is not told again for each fault beside it."""
     result = begun("world", "lock", how="tried")
