@@ -297,6 +297,7 @@ class Workload(Model):
     checkpoint_delay: between a tenth version and its checkpoint.
     arrivals: an open loop: so long after the intended start of a client's lock call it intends the next one, also where
     the call before is not over. It then asks as soon as it can, and its response time counts from the intended start.
+    The loop is under way at the client's start, which falls anywhere into the time between two calls.
     There is no think time then. Without it the loop is closed: a client thinks, and asks, when its last cycle is over.
     start, cycles, think, hold, writes, wait: of every client, as Work explains them.
     clients: what is otherwise for single clients.
@@ -351,6 +352,11 @@ class Workload(Model):
             raise ValueError(f"arrivals: life is {self.life!r}, and an open loop is of clients that make one lock call")
         if self.arrivals.most == 0:
             raise ValueError("arrivals: calls that are intended 0s apart never end; expected a time above 0s")
+        thinking = [f"clients.{name}.think" for name, work in self.clients.items() if work.think is not None]
+        if "think" in self.model_fields_set:
+            thinking.insert(0, "think")
+        if thinking:
+            raise ValueError(f"arrivals: an open loop has no think time; leave out {', '.join(thinking)}")
         return self
 
     @model_validator(mode="after")

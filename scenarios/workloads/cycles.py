@@ -7,12 +7,12 @@ is. Durations are drawn anew in each cycle, from the client's own stream.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from lockref.runtime import Event, Task
 from scenarios.definition.client_profile import ClientProfile
-from scenarios.definition.units import Chooser
+from scenarios.definition.units import Chooser, DrawnNumber
 from scenarios.workloads.client import Client
 
 Together = Callable[[Sequence[Client], ClientProfile, Sequence[Chooser]], None]
@@ -36,6 +36,20 @@ def work_under_lock(client: Client, profile: ClientProfile, stream: Chooser) -> 
     return True
 
 
+def _arrivals(gap: DrawnNumber, stream: Chooser) -> Iterator[int]:
+    """Nanoseconds to the first intended start, then from each to the next one.
+
+    The loop is under way when the run begins. So the begin falls anywhere into a gap, and into a long one as much more
+    often as it is longer: then a client intends `t / mean` calls in each time `t`, also in the first second.
+    """
+    under_way_ns = gap.draw(stream)
+    while stream.randint(1, gap.most) > under_way_ns:
+        under_way_ns = gap.draw(stream)
+    yield stream.randint(0, under_way_ns)
+    while True:
+        yield gap.draw(stream)
+
+
 def _cycles(
     client: Client,
     profile: ClientProfile,
@@ -53,18 +67,19 @@ def _cycles(
     start_ns = profile.start.draw(stream)
     runtime.sleep(start_ns)
     intended_ns = began_ns + start_ns
+    arrivals = _arrivals(profile.arrivals, stream) if profile.arrivals is not None else None
     for left_cycles in reversed(range(profile.cycles.draw(stream))):
-        if profile.arrivals is None:
+        if arrivals is None:
             runtime.sleep(profile.think.draw(stream))
         else:
             # An open loop: the next call is intended, whether the last one was slow or not.
-            intended_ns += profile.arrivals.draw(stream)
+            intended_ns += next(arrivals)
             runtime.sleep(max(0, intended_ns - runtime.monotonic_ns()))
         now_ns = runtime.monotonic_ns()
         left_ns = deadline_ns - now_ns
         if left_ns <= 0:
             return
-        if profile.arrivals is not None:
+        if arrivals is not None:
             client.intended(late_ns=max(0, now_ns - intended_ns))
         acquire(client.patience(profile.wait.draw(stream), left_ns))
         if client.tenure is not None:

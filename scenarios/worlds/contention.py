@@ -64,14 +64,17 @@ def contention_of(crowd: int) -> Scenario:
 def arriving(scenario: Scenario, per_s: float, *, clients: int | None) -> Scenario:
     """The scenario as an open loop with so many intended lock calls per second of all clients.
 
-    Each client's intended starts are twice the mean apart at most, drawn evenly. Those of many clients together come as
-    independent arrivals do. clients: None as for `contend_on`.
+    Each client's intended starts are twice the mean apart at most, drawn evenly. Those of many clients together are
+    nearly independent arrivals; those of few clients come more evenly. clients: None as for `contend_on`.
     Errors: ConfigError for a scenario whose clients cannot be in an open loop, or a rate without any time between two.
     """
     if clients is None:
         clients = CLIENTS_DEFAULT if not (scenario.faults or scenario.disturbs) else scenario.clients
     most_ns = round(2 * clients * NS_PER_S / per_s)
-    workload = {**scenario.workload.model_dump(exclude_unset=True), "arrivals": f"0ns..{most_ns}ns"}
+    workload = scenario.workload.model_dump(exclude_unset=True)
+    for closed in (workload, *workload.get("clients", {}).values()):
+        closed.pop("think", None)
+    workload["arrivals"] = f"0ns..{most_ns}ns"
     try:
         changed = type(scenario.workload).model_validate(workload)
     except ValidationError as error:
