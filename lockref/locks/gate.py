@@ -47,7 +47,8 @@ class Gate:
         """Let another task of this process in."""
         with self._mutex:
             self.user, self.depth = None, 0
-        self._idle.set()
+            # Within: a task that entered in between would find the event set, and others would spin until it leaves.
+            self._idle.set()
 
     def pause(self, duration_ns: int) -> None:
         """Wait between two requests. Raises as `check_open`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
+from lockref.cli.jobs.shown.results import begin_run, conclude, say_error, say_results, write_account
 from lockref.errors import ConfigError, LockrefError
 from lockref.host_processes import cores
 from lockref.lab.loading import load_provider
@@ -129,6 +129,7 @@ class _Accounts:
             self._errors[scenario.name] = result.error
             if not result.summary.runs:
                 return None
+            say_error(self._console, scenario.name, result.error)
         store = FailureStore(
             scenario,
             self._spec,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.shown.console import printable, seed_progress
-from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
+from lockref.cli.jobs.shown.results import begin_run, conclude, say_error, say_results, write_account
 from lockref.errors import ConfigError, LockrefError
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
@@ -283,7 +283,7 @@ class _Accounts:
             # A lock that fails in one scenario may still break its word in the next one.
             self.errors[result.scenario] = result.error
             if self._are_several:
-                _say_error(self._console, result.scenario, result.error)
+                say_error(self._console, result.scenario, result.error)
             return None
         told = _notices(campaign, result)
         if demands is not None:
@@ -410,13 +410,8 @@ def _refused(
     }
     if len(loaded) > 1:
         for name, error in errors.items():
-            _say_error(console, name, error)
+            say_error(console, name, error)
     return errors
-
-
-def _say_error(console: Console, scenario: str, error: LockrefError) -> None:
-    message = printable(str(error), limit=4000, keep_newlines=True)
-    console.say(f"ERROR        {scenario}: {message}", style="bad")
 
 
 def _say_interrupted(console: Console, folder: RunFolder) -> None:

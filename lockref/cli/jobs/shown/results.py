@@ -128,6 +128,12 @@ def steps_of(console: Console, folder: RunFolder) -> Steps:
     return begins
 
 
+def say_error(console: Console, scenario: str, error: LockrefError) -> None:
+    """Tell the error that ended the runs of one scenario, among others or after some of them."""
+    message = printable(str(error), limit=4000, keep_newlines=True)
+    console.say(f"ERROR        {scenario}: {message}", style="bad")
+
+
 def say_results(console: Console, results: Results, *, repeats: Mapping[str, str] = MappingProxyType({})) -> None:
     """The verdict in a few lines, the failure blocks last. repeats: see `result_lines`."""
     for text, style in result_lines(results, repeats):

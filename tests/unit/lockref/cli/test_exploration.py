@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from lockref.cli.jobs import exploration
 from lockref.cli.main import run
+from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from scenarios.definition.load import load_scenario
 from scenarios.search.explored import explore_seeds
@@ -65,6 +67,20 @@ def test_a_line_between_check_and_act_is_found_by_statements(capsys: pytest.Capt
     told(capsys)
     assert run([*line, "--preempt", "statements", "--shrink-for", "0s"]) == 1
     assert any(each["clause"] in ("S3", "S4") for each in told(capsys)["failures"])
+
+
+def test_an_error_after_some_seeds_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was judged before counts, and the reader learns why there was no more."""
+
+    def broken_off(*arguments: Any, **options: Any) -> Any:
+        found = explore_seeds(*arguments, **options)
+        found.error = ConfigError("the lock ran without waiting")
+        return found
+
+    monkeypatch.setattr(exploration, "explore_seeds", broken_off)
+    assert run(["sim", "two.yaml", "--explore", "pos", "--seeds", "1..3", "-q"]) == 2
+    told_text = capsys.readouterr()
+    assert "ERROR        two-threads: the lock ran without waiting" in told_text.out + told_text.err
 
 
 def test_a_correct_lock_is_exhausted_and_held(capsys: pytest.CaptureFixture[str]) -> None:
