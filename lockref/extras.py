@@ -33,7 +33,7 @@ EXTRAS: Final[Mapping[str, Extra]] = {
         ),
     ),
     "s3": Extra("locks in S3", ("boto3", "botocore", "urllib3")),
-    "obstore": Extra("locks in S3 through its second client", ("obstore", "boto3", "botocore", "urllib3")),
+    "obstore": Extra("locks in S3 through its second client", ("obstore",)),
     "dynamodb": Extra("locks in a table of DynamoDB", ("boto3", "botocore", "urllib3")),
     "gcs": Extra(
         "locks in Google Cloud Storage",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -50,14 +50,17 @@ def undrawn(name: str, title: str, caption: str, alt: str, draw_on: object, **to
 
 
 @pytest.fixture(autouse=True)
-def short_of_what_few_ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def short_of_what_few_ask(request: pytest.FixtureRequest) -> Iterator[None]:
     """Failures are shrunk in few runs, and plots are not drawn, but for tests with the mark `shrunk` or `drawn`.
 
     Both take most of the time of a command, and hardly a test asks how small a failure became or what a plot shows.
     What a test starts as a process of its own does both in full.
     """
-    if request.node.get_closest_marker("shrunk") is None:
-        monkeypatch.setattr(failure_store, "SHRINK_RUNS_MAX", 4)
-    if request.node.get_closest_marker("drawn") is None:
-        monkeypatch.setattr(plots, "finish", undrawn)
-        monkeypatch.setattr(style, "as_images", lambda _: MINIATURE)
+    # Patches of its own: the test's `monkeypatch` would be the first fixture, and so be taken back after all others.
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("shrunk") is None:
+            patch.setattr(failure_store, "SHRINK_RUNS_MAX", 4)
+        if request.node.get_closest_marker("drawn") is None:
+            patch.setattr(plots, "finish", undrawn)
+            patch.setattr(style, "as_images", lambda _: MINIATURE)
+        yield

@@ -69,7 +69,8 @@ def declared_modules() -> set[str]:
         file.with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__").split(".cpython")[0]
         for name in names
         for file in metadata.files(name) or []
-        if file.suffix in (".py", ".so")
+        # A compiled package names its modules in stubs alone.
+        if file.suffix in (".py", ".so", ".pyi")
     }
 
 
