@@ -11,6 +11,7 @@ no lock may take over (D6), short calls end in errors rightly; then calls are no
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -259,12 +260,17 @@ def _once_sessions_ended(case: Case, bounds: Bounds, gaps: _Gaps, since: Ints, l
         died_ns = crash_after(case, call)
         if died_ns is not None:
             deaths.setdefault(int(case.events.lock_key[operations.call_row[call]]), []).append(died_ns)
+    for died in deaths.values():
+        died.sort()
     for gap in handed_out.tolist():
-        run = int(gaps.run[gap])
+        run, died = int(gaps.run[gap]), deaths.get(int(gaps.group[gap]), [])
         lasting_ns = int(bounds.validity_ns[run]) + 2 * int(bounds.drift_ns[run])
-        for died_ns in sorted(deaths.get(int(gaps.group[gap]), [])):
+        # Only the deaths whose sessions reach into the gap are looked at: a lock may have many gaps and many deaths.
+        for died_ns in died[bisect_left(died, int(since[gap]) - lasting_ns) :]:
             if died_ns <= found[gap] + limit[gap]:
                 found[gap] = max(int(found[gap]), died_ns + lasting_ns)
+            else:
+                break
     return found
 
 
