@@ -89,6 +89,11 @@ def _span_ns(timeout_ns: int, rate_bound_ppm: int) -> int:
     return timeout_ns * 1_000_000 // (1_000_000 + rate_bound_ppm)
 
 
+def has_ended(reply: Reply | None) -> bool:
+    """Does the answer to `Session.end` say that the session is over? None says that it was over before."""
+    return reply is None or reply.outcome is Outcome.APPLIED or is_failure(reply, Failure.SESSION_EXPIRED)
+
+
 class Session:
     """One client's session. Requests may be made from several tasks; events are taken by one.
 
@@ -403,7 +408,7 @@ class Session:
         if self._is_pumping or self._state is not SessionState.LOST:
             reply = self.end()
             if reply is not None:
-                self._is_known_over = reply.outcome is Outcome.APPLIED or is_failure(reply, Failure.SESSION_EXPIRED)
+                self._is_known_over = has_ended(reply)
             self._ended.set()
             self._arrived.set()
         self._channel.close()

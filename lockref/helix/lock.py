@@ -25,6 +25,7 @@ from lockref.errors import (
     LockLost,
     LockNotHeld,
     LockTimeout,
+    OutcomeUnknown,
     ReleaseFailed,
     quote,
 )
@@ -120,7 +121,7 @@ class HelixLock:
     def try_lock(self) -> bool:
         """Join, and wait for one poll interval, at least a second: nobody is assigned a lock at once.
 
-        Raises LockTimeout where nothing was assigned.
+        Errors: as of `_granted_by`.
         """
         return self._join_and_wait(self._attempt_ns)
 
@@ -144,17 +145,25 @@ class HelixLock:
         return True
 
     def _granted_by(self, deadline_ns: int, timeout_ns: int) -> bool:
-        """True once the lock is assigned to this instance. Raises LockTimeout."""
+        """True once the lock is assigned to this instance.
+
+        Errors: LockTimeout if it was not, and this instance has left; OutcomeUnknown if nobody confirmed that it left:
+        the lock may be assigned to it until its session ends by itself.
+        """
         tenure = self._tenure = _Tenure(self._lock, self._runtime.event(), self._told_lost)
         self._participant = self._membership.enter(self._lock, tenure, self._made, deadline_ns)
         tenure.changed.wait(max(0, deadline_ns - self._runtime.monotonic_ns()))
         if tenure.is_granted and self.holds():
             self._report(LockEventKind.GRANTED)
             return True
-        with suppress(ReleaseFailed, LockLost):
-            self._leave()
         # Nobody tells a participant why it was not chosen: another may hold the lock, or no controller may be there.
-        raise LockTimeout(f"{self._lock} was not assigned to {self._session.client} within {timeout_ns / NS_PER_S:g} s")
+        words = f"{self._lock} was not assigned to {self._session.client} within {timeout_ns / NS_PER_S:g} s"
+        try:
+            with suppress(LockLost):
+                self._leave()
+        except ReleaseFailed as error:
+            raise OutcomeUnknown(f"{words}; {error}") from error
+        raise LockTimeout(words)
 
     def unlock(self) -> None:
         participant, tenure = self._participant, self._tenure

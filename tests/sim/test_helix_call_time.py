@@ -1,6 +1,8 @@
-"""How long a call of an assigned lock may take when nobody answers its instance (L5)."""
+"""A call of an assigned lock when nobody answers its instance: how long it takes (L5), and what its caller is told."""
 
 from __future__ import annotations
+
+import pytest
 
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
@@ -34,6 +36,30 @@ faults:
   - {kind: partition, groups: [[store], [n2]], one_way: true, for: 7s, when: {client: n2, op: read, nth: 2, cut: c2}}
 """
 
+CUT_OFF_WHEN_IT_LEAVES = """
+version: 1
+name: cut-off-when-it-leaves
+ids: [L3]
+about: An instance waits in vain. While it leaves it hears of no server, and no server hears of it.
+clients: 2
+duration: 60s
+workload: {cycles: 1, wait: 9s, writes: 1, hold: 20s, clients: {n2: {start: 500ms}}}
+faults:
+  - {kind: partition, groups: [[n2], [store]], at: 8s, for: 8s}
+"""
+
+CUT_OFF_WHEN_IT_APPEARS = """
+version: 1
+name: cut-off-when-it-appears
+ids: [L3]
+about: An instance appears in its cluster, and hears nothing of that.
+clients: 1
+duration: 60s
+workload: {cycles: 1, wait: 9s, writes: 1}
+faults:
+  - {kind: partition, groups: [[store], [n1]], one_way: true, for: 40s, when: {client: n1, op: write, nth: 2, cut: c2}}
+"""
+
 
 def test_a_call_that_cannot_join_waits_for_one_request_at_most() -> None:
     """Its session has to end as well, but the call does not wait for the answer to that."""
@@ -44,6 +70,21 @@ def test_a_call_that_cannot_join_waits_for_one_request_at_most() -> None:
     assert [row["outcome"] for row in ends if row["op"] == "acquire"] == ["rejected"]
     verdicts = {row["clause"]: row["verdict"] for row in judge(events, runs).verdicts.to_pylist()}
     assert verdicts["L5"] == "held"
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        pytest.param(CUT_OFF_WHEN_IT_LEAVES, "n2", id="when it leaves"),
+        pytest.param(CUT_OFF_WHEN_IT_APPEARS, "n1", id="when it appears"),
+    ],
+)
+def test_a_caller_is_told_that_nobody_confirmed_that_its_instance_left(text: str, node: str) -> None:
+    """The lock may be assigned to it until its session ends, so the outcome of its call is unknown."""
+    outcome = run_simulated(parse_scenario(text), load_provider("helix"), 1)
+    rows = to_table([outcome.recorder]).to_pylist()
+    ends = [row for row in rows if (row["kind"], row["op"], row["node"]) == ("return", "acquire", node)]
+    assert [row["outcome"] for row in ends] == ["ambiguous"]
 
 
 def test_a_call_that_is_out_of_time_begins_no_request() -> None:

@@ -24,7 +24,8 @@ JOIN_PATIENCE_NS: Final = 5_000_000_000
 class Arrival:
     """One instance enters its cluster, with each session anew.
 
-    resources: the current states under the present session, by resource.
+    resources: the current states under the present session, by resource. may_be_live: the instance may have appeared
+    under it.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Arrival:
         listener: Listener,
     ) -> None:
         self.resources: dict[str, States] = {}
+        self.may_be_live = False
         self._session = session
         self._paths = paths
         self._cluster_paths = layout.ClusterPaths(paths.cluster)
@@ -124,6 +126,7 @@ class Arrival:
             arrival = self._arrival()
             self._patience.require_time()
             reply = session.multi(arrival)
+            self.may_be_live |= reply.outcome in (Outcome.APPLIED, Outcome.AMBIGUOUS)
             self._patience.require_time()
             live = session.exists(paths.live, is_watching=True)
             if isinstance(live.version, Stat) and live.version.owner == session.id:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lockref.coordination.session import Session
+from lockref.coordination.session import Session, has_ended
 from lockref.errors import (
     BackendUnavailable,
     ConfigError,
     LockError,
     LockLost,
     LockTimeout,
+    OutcomeUnknown,
     ReleaseFailed,
     StoreRejected,
 )
@@ -46,7 +47,8 @@ class Membership(Listener):
     ) -> Participant:
         """Be live from now on, until `leave`. listener: told of this lock. make: the participant, if there is none.
 
-        Raises LockTimeout if nobody lets this instance join by then, on the monotonic clock.
+        Errors: LockTimeout if nobody lets this instance join by then, on the monotonic clock; OutcomeUnknown if the
+        cluster may know it all the same, and may give it locks until its session ends.
         """
         if not self._mutex.acquire(max(0, deadline_ns - self._runtime.monotonic_ns())):
             raise LockTimeout(f"{lock}: this instance is still joining or leaving")
@@ -60,7 +62,7 @@ class Membership(Listener):
             elif (token := participant.token(lock)) is not None:
                 listener.granted(lock, token)
             return participant
-        except LockTimeout:
+        except (LockTimeout, OutcomeUnknown):
             self._listeners.pop(lock, None)
             # The last request may have been under way at the deadline. The call must not wait for another one (L5).
             is_ending = True
@@ -78,15 +80,19 @@ class Membership(Listener):
             self._mutex.release()
 
     def _joined(self, lock: str, participant: Participant, deadline_ns: int) -> Participant:
+        is_in_doubt = False
         while True:
             try:
                 participant.join(until_ns=MonoNs(deadline_ns))
                 return participant
             except (ConfigError, BackendUnavailable, LockLost, StoreRejected) as error:
                 if self._runtime.monotonic_ns() >= deadline_ns:
+                    if is_in_doubt or participant.may_be_live:
+                        raise OutcomeUnknown(f"{lock}: joining was not confirmed, nor is leaving: {error}") from error
                     raise LockTimeout(f"{lock}: cannot join: {error}") from error
                 # The controller makes the cluster, and may come later; an earlier session of ours may still live.
-                self.session.end()
+                reply = self.session.end()
+                is_in_doubt |= participant.may_be_live and not has_ended(reply)
                 self._runtime.sleep(100 * NS_PER_MS)
 
     def leave(self, lock: str, *, is_waiting: bool = False) -> None:

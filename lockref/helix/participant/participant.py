@@ -108,6 +108,7 @@ class Participant:
         """
         session, settings = self._session, self._settings
         self._patience.until_ns = until_ns
+        self._arrival.may_be_live = False
         session.start(self._runtime, timeout_ns=settings.session_timeout_ns, is_wanted=self._patience.may_go_on)
         self._own_session = session.id
         self._arrival.require_handled()
@@ -115,6 +116,11 @@ class Participant:
         self._arrival.go_live()
         self._patience.until_ns = None
         self._runtime.spawn(self._serve, name=f"participant {self._instance}")
+
+    @property
+    def may_be_live(self) -> bool:
+        """True if the cluster may know this instance by its present session: also where it could not join in time."""
+        return self._arrival.may_be_live
 
     # Messages.
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lockref.claims import NO_LEASE
-from lockref.words import ABSENT, Op, Outcome
+from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.clauses.waiting import crash_after
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
@@ -245,32 +245,64 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
 
 
 def _once_sessions_ended(case: Case, bounds: Bounds, gaps: _Gaps, since: Ints, limit: Ints) -> Ints:
-    """Per gap, since when waiting counts: as given, or since the session of a client ended that died while it asked.
+    """Per gap, since when waiting counts: as given, or since the session of a client ended that may have been chosen.
 
     A service that hands a lock out chooses a client before that client says that it has the lock. The chosen client may
-    die in between. Then no grant is on record, and nobody else gets the lock before the session is over. Nobody knows
-    who was chosen: each client that died while it asked may have been. One that died after the bound excuses nothing.
+    leave in between, and nobody hear that. Then no grant is on record, and nobody else gets the lock before the session
+    is over. Whoever left after the bound excuses nothing.
     """
     handed_out = np.flatnonzero(~gaps.is_lease & bounds.has_validity[gaps.run] & (gaps.until_ns - since > limit))
     if len(handed_out) == 0:
         return since
-    operations, found = case.operations, since.copy()
-    deaths: dict[int, list[int]] = {}
-    for call in np.flatnonzero((operations.op == Op.ACQUIRE) & (operations.return_row < 0)).tolist():
-        died_ns = crash_after(case, call)
-        if died_ns is not None:
-            deaths.setdefault(int(case.events.lock_key[operations.call_row[call]]), []).append(died_ns)
-    for died in deaths.values():
-        died.sort()
+    found, left = since.copy(), _left_unheard_ns(case)
     for gap in handed_out.tolist():
-        run, died = int(gaps.run[gap]), deaths.get(int(gaps.group[gap]), [])
+        run, instants = int(gaps.run[gap]), left.get(int(gaps.group[gap]), [])
         lasting_ns = int(bounds.validity_ns[run]) + 2 * int(bounds.drift_ns[run])
-        # Only the deaths whose sessions reach into the gap are looked at: a lock may have many gaps and many deaths.
-        for died_ns in died[bisect_left(died, int(since[gap]) - lasting_ns) :]:
-            if died_ns <= found[gap] + limit[gap]:
-                found[gap] = max(int(found[gap]), died_ns + lasting_ns)
+        # Only the clients whose sessions reach into the gap are looked at: a lock may have many gaps and many of them.
+        for left_ns in instants[bisect_left(instants, int(since[gap]) - lasting_ns) :]:
+            if left_ns <= found[gap] + limit[gap]:
+                found[gap] = max(int(found[gap]), left_ns + lasting_ns)
             else:
                 break
+    return found
+
+
+def _left_unheard_ns(case: Case) -> dict[int, list[int]]:
+    """By lock key, of locks that a service hands out: when clients left that may have been chosen, ascending.
+
+    Such a client died in an acquire, or its acquire ended with an unknown outcome: nobody confirmed that its session
+    ended. Nobody knows whom a controller chose. In a queue the order is on record: whoever stood first had the lock on
+    record. So there only a client may have been chosen whose request to join has no answer, in a real run.
+    """
+    operations, events, truth = case.operations, case.events, case.truth
+    group = events.lock_key[operations.call_row]
+    unheard = (operations.return_row < 0) | (operations.outcome == Outcome.AMBIGUOUS)
+    asked = np.flatnonzero((operations.op == Op.ACQUIRE) & unheard & ~truth.are_leases[group])
+    joining = _unanswered_joins(case)
+    found: dict[int, list[int]] = {}
+    for call in asked.tolist():
+        returned = int(operations.return_row[call]) >= 0
+        left_ns = int(operations.return_at_ns[call]) if returned else crash_after(case, call)
+        if left_ns is None:
+            continue
+        if truth.are_queues[group[call]]:
+            own = (events.lock_key[joining] == group[call]) & (events.codes("node")[joining] == operations.node[call])
+            own &= (joining > operations.call_row[call]) & (events.integers("at_ns")[joining] <= left_ns)
+            if not own.any():
+                continue
+        found.setdefault(int(group[call]), []).append(left_ns)
+    return {lock: sorted(instants) for lock, instants in found.items()}
+
+
+def _unanswered_joins(case: Case) -> Ints:
+    """The rows of requests to join a queue that may have taken effect, while no row tells whether they did."""
+    events, truth = case.events, case.truth
+    sent = events.rows(Kind.SENT)
+    sent = sent[truth.are_queues[events.lock_key[sent]] & ~truth.is_recorded_by_service[events.run[sent]]]
+    sent = sent[np.isin(events.numbers("op")[sent], (Op.ACQUIRE, Op.WRITE))]
+    answer = events.replied_by_request[events.request_keys(sent)]
+    is_unknown = (answer < 0) | (events.numbers("outcome")[np.maximum(answer, 0)] == Outcome.AMBIGUOUS)
+    found: Ints = sent[is_unknown]
     return found
 
 

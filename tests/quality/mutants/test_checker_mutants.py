@@ -144,9 +144,21 @@ JUDGE_MUTANTS = [
     ("situations", " & (changes.node[grants.end] != grants.node)", ""),
     ("situations", 'freed &= changes.node[grants.end] != events.code_of("node", OPERATOR)', "pass"),
     ("situations", "lapsed | ~grants.lapses[replaced]", "lapsed"),
-    ("clauses.gaps", "if died_ns <= found[gap] + limit[gap]:", "if True:"),
-    ("clauses.gaps", "if died_ns <= found[gap] + limit[gap]:", "if False:"),
-    ("clauses.gaps", "max(int(found[gap]), died_ns + lasting_ns)", "FOREVER"),
+    ("clauses.gaps", "if left_ns <= found[gap] + limit[gap]:", "if True:"),
+    ("clauses.gaps", "if left_ns <= found[gap] + limit[gap]:", "if False:"),
+    ("clauses.gaps", "max(int(found[gap]), left_ns + lasting_ns)", "FOREVER"),
+    ("clauses.gaps", "(operations.return_row < 0) | (operations.outcome == Outcome.AMBIGUOUS)", "operations.return_row < 0"),  # noqa: E501
+    ("clauses.gaps", "(operations.return_row < 0) | (operations.outcome == Outcome.AMBIGUOUS)", "operations.outcome != Outcome.APPLIED"),  # noqa: E501
+    ("clauses.gaps", "(operations.op == Op.ACQUIRE) & unheard", "unheard"),
+    ("clauses.gaps", "if truth.are_queues[group[call]]:", "if False:"),
+    ("clauses.gaps", "if truth.are_queues[group[call]]:", "if True:"),
+    ("clauses.gaps", "if not own.any():", "if True:"),
+    ("clauses.gaps", ' & (events.codes("node")[joining] == operations.node[call])', ""),
+    ("clauses.gaps", "own &= (joining > operations.call_row[call]) & ", "own &= "),
+    ("clauses.gaps", ' & (events.integers("at_ns")[joining] <= left_ns)', ""),
+    ("clauses.gaps", " & ~truth.is_recorded_by_service[events.run[sent]]", ""),
+    ("clauses.gaps", "(answer < 0) | (events.numbers(\"outcome\")[np.maximum(answer, 0)] == Outcome.AMBIGUOUS)", "answer < 0"),  # noqa: E501
+    ("clauses.gaps", "(answer < 0) | (events.numbers(\"outcome\")[np.maximum(answer, 0)] == Outcome.AMBIGUOUS)", "answer < len(events.run)"),  # noqa: E501
     ("situations", "changes.is_renewal & changes.is_record", "changes.is_renewal"),
     ("situations", "(END_RELEASED, END_DELETED)", "(END_RELEASED,)"),
     ("situations", "(END_RELEASED, END_DELETED)", "(END_DELETED,)"),

@@ -57,6 +57,11 @@ class Truth:
         """Per lock key: the lock keeps a record under compare-and-set, so whoever asks may take it by a write."""
         return self._locks.of(CHAIN) | self._locks.of(CALLS)
 
+    @cached_property
+    def are_queues(self) -> Flags:
+        """Per lock key: the lock belongs to the first of a queue, whose order is on record."""
+        return self._locks.of(QUEUE)
+
     @property
     def is_on_wire(self) -> Flags:
         """Per run: programs were watched on the wire, so there are requests and no calls."""
