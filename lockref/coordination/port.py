@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple, Self
 
-from lockref.ports import Reply, Request
+from lockref.ports import Reply, Request, of_fields
 from lockref.words import Outcome
 
 CONNECT, PING, CLOSE = "connect", "ping", "close"
@@ -92,22 +93,20 @@ class Call(bytes):
         timeout_ms: int = 0,
         password: bytes = b"",
     ) -> Self:
-        return super().__new__(cls, next((each.body for each in operations if each.verb in (CREATE, SET)), b""))
-
-    def __init__(
-        self,
-        session: int,
-        operations: tuple[Operation, ...] = (),
-        *,
-        is_watching: bool = False,
-        timeout_ms: int = 0,
-        password: bytes = b"",
-    ) -> None:
+        written = next((each.body for each in operations if each.verb in (CREATE, SET)), b"") if operations else b""
+        self = super().__new__(cls, written)
         self.session = session
         self.operations = operations
         self.is_watching = is_watching
         self.timeout_ms = timeout_ms
         self.password = password
+        return self
+
+
+@lru_cache(maxsize=64)
+def reading(session: int, *, is_watching: bool) -> Call:
+    """The content of a read, which is the same for all reads of a session that watch, and for all that do not."""
+    return Call(session, is_watching=is_watching)
 
 
 def call_of(request: Request) -> Call:
@@ -147,19 +146,7 @@ class Stat(str):
         path: str = "",
         changed_ms: int | None = None,
     ) -> Self:
-        return super().__new__(cls, f"{created_zxid:x}.{version}")
-
-    def __init__(
-        self,
-        *,
-        created_zxid: int,
-        changed_zxid: int,
-        version: int,
-        owner: int = 0,
-        children: int = 0,
-        path: str = "",
-        changed_ms: int | None = None,
-    ) -> None:
+        self = super().__new__(cls, f"{created_zxid:x}.{version}")
         self.created_zxid = created_zxid
         self.changed_zxid = changed_zxid
         self.version = version
@@ -167,6 +154,7 @@ class Stat(str):
         self.children = children
         self.path = path
         self.changed_ms = changed_ms
+        return self
 
 
 class Change(StrEnum):
@@ -257,15 +245,31 @@ class NamesReply(NamedTuple):
     reason: str
 
 
+# The names below a znode are asked for far more often than they change.
+
+
+@lru_cache(maxsize=256)
+def names_written(names: tuple[str, ...]) -> bytes:
+    """The names below a znode as the body of the answer to CHILDREN: JSON."""
+    return json.dumps(names).encode()
+
+
+@lru_cache(maxsize=256)
+def _sorted_names(body: bytes) -> tuple[str, ...]:
+    return tuple(sorted(json.loads(body)))
+
+
 def names_read(reply: Reply) -> NamesReply:
-    """The answer to CHILDREN, whose body is JSON on the way."""
+    """The answer to CHILDREN."""
     outcome, version, found, missing, status, reason = reply
-    return NamesReply(outcome, version, None if found is None else sorted(json.loads(found)), missing, status, reason)
+    names = None if found is None else list(_sorted_names(found))
+    return of_fields(NamesReply, (outcome, version, names, missing, status, reason))
 
 
 def is_failure(reply: Reply | NamesReply, failure: Failure) -> bool:
     """Did the server give this reason?"""
-    return reply.reason.partition(":")[0] == failure.value
+    reason = reply.reason
+    return bool(reason) and reason.partition(":")[0] == failure
 
 
 class SessionBound(NamedTuple):

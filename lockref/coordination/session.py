@@ -40,15 +40,16 @@ from lockref.coordination.port import (
     WatchEvent,
     is_failure,
     names_read,
+    reading,
 )  # fmt: skip
 from lockref.coordination.port import change as change_operation
 from lockref.coordination.port import create as create_operation
 from lockref.coordination.port import delete as delete_operation
 from lockref.errors import BackendUnavailable, ConfigError
-from lockref.ports import Channel, PipeliningChannel, PortKind, PushChannel, Reconnected, Reply, Request
+from lockref.ports import Channel, PipeliningChannel, PortKind, PushChannel, Reconnected, Reply, Request, of_fields
 from lockref.runtime import Event as Signal
 from lockref.runtime import MonoNs, Runtime, WallNs
-from lockref.words import IF_ABSENT, Op, Outcome
+from lockref.words import ABSENT, IF_ABSENT, Op, Outcome
 
 KEEPALIVES_PER_TIMEOUT: Final = 4
 """So many requests confirm the contact within one session timeout."""
@@ -64,6 +65,7 @@ PIPELINED_MAX: Final = 256
 _READ_OPS: Final = {GET: Op.READ, EXISTS: Op.NONE}
 """The verbs of `read_all`, and what each is to a history. Names are asked for by `children_of_all`."""
 
+_OP_NONE: Final = Op.NONE
 _DECIDED: Final = (Outcome.APPLIED, Outcome.PRECONDITION_FAILED)
 
 Event = WatchEvent | SessionState
@@ -104,6 +106,7 @@ class Session:
         self._channel = channel
         # Asked here once: `isinstance` of a protocol looks up each of its members, which costs as much as a request.
         self._pipelining = channel if isinstance(channel, PipeliningChannel) else None
+        self._pushing = channel if isinstance(channel, PushChannel) else None
         self._request_timeout_ns = request_timeout_ns
         self._state = SessionState.LOST
         self._bound = SessionBound(0, 0, b"")
@@ -133,7 +136,7 @@ class Session:
         session, over = self.id, runtime.event()
         self._over = over
         runtime.spawn(lambda: self._keep_alive(session, over), name="session keep-alive")
-        if not self._is_pumping and isinstance(self._channel, PushChannel):
+        if not self._is_pumping and self._pushing is not None:
             # One task for all sessions of this channel: of two, the one of the old session would take the new one's.
             self._is_pumping = True
             runtime.spawn(self._take_pushes, name="session pushes")
@@ -207,21 +210,22 @@ class Session:
         return MonoNs(self._confirmed.mono_ns + _span_ns(self.timeout_ns, rate_bound_ppm) - margin_ns)
 
     def _stamp(self) -> _Stamp:
-        return _Stamp(self._runtime.monotonic_ns(), self._runtime.wall_ns())
+        runtime = self._runtime
+        return of_fields(_Stamp, (runtime.monotonic_ns(), runtime.wall_ns()))
 
     # Requests.
 
     def get(self, path: str, *, is_watching: bool = False) -> Reply:
         """body: the znode's bytes; version: its `Stat`; `missing` where there is none, and then no watch."""
-        return self._send(GET, path, Call(self.id, is_watching=is_watching), Op.READ)
+        return self._send(GET, path, reading(self.id, is_watching=is_watching), Op.READ)
 
     def exists(self, path: str, *, is_watching: bool = False) -> Reply:
         """As `get` without the bytes; a watch is set also where there is none."""
-        return self._send(EXISTS, path, Call(self.id, is_watching=is_watching))
+        return self._send(EXISTS, path, reading(self.id, is_watching=is_watching))
 
     def children(self, path: str, *, is_watching: bool = False) -> NamesReply:
         """body: the sorted names below the znode."""
-        return names_read(self._send(CHILDREN, path, Call(self.id, is_watching=is_watching)))
+        return names_read(self._send(CHILDREN, path, reading(self.id, is_watching=is_watching)))
 
     def read_all(self, reads: Sequence[ReadRequest]) -> list[Reply]:
         """The answers to many reads, as `get` and `exists` give them, in the order of the reads.
@@ -239,7 +243,7 @@ class Session:
         """The answers to reads that are given as verb, path, whether to watch, and operation."""
         session = self.id
         requests = [
-            self._request(verb, path, Call(session, is_watching=is_watching), op)
+            self._request(verb, path, reading(session, is_watching=is_watching), op)
             for verb, path, is_watching, op in reads
         ]
         replies: list[Reply] = []
@@ -282,7 +286,9 @@ class Session:
         return self._sent(self._request(verb, path, call, op, condition), call.session)
 
     def _request(self, verb: str, path: str, call: Call, op: Op, condition: str = "") -> Request:
-        return Request(self._channel.client, self._channel.service, verb, path, condition, call, op)
+        channel = self._channel
+        fields = (channel.client, channel.service, verb, path, condition, call, op, ABSENT, (), False, _OP_NONE)
+        return of_fields(Request, fields)
 
     def _sent(self, request: Request, session: int) -> Reply:
         sent = self._stamp()
@@ -325,6 +331,9 @@ class Session:
             self._arrived.set()
 
     def _become(self, state: SessionState) -> None:
+        # Asked once before the mutex is taken: every answer says that the session is connected.
+        if self._state is state:
+            return
         with self._mutex:
             if self._state in (state, SessionState.LOST):
                 return
@@ -332,8 +341,8 @@ class Session:
         self._put(state)
 
     def _take_pushes(self) -> None:
-        channel = self._channel
-        assert isinstance(channel, PushChannel), "only such a channel pushes"
+        channel = self._pushing
+        assert channel is not None, "only such a channel pushes"
         while not self._is_closed:
             message = channel.receive(self.timeout_ns)
             # The watches of a session before this one may still tell.

@@ -72,6 +72,8 @@ class Tree:
         # A dictionary as an ordered set: the order of a set's members would leak into a simulation.
         self._children: dict[str, dict[str, None]] = {ROOT: {}}
         self._owned: dict[int, dict[str, None]] = {}
+        # Of znodes that were asked for since they changed.
+        self._stats: dict[str, Stat] = {}
 
     def body(self, path: str) -> bytes | None:
         """None if there is no such znode."""
@@ -79,12 +81,14 @@ class Tree:
         return None if found is None else found.body
 
     def stat(self, path: str) -> Stat | None:
-        found = self._znodes.get(path)
-        return None if found is None else _stat(path, found)
+        known = self._stats.get(path)
+        if known is None and (found := self._znodes.get(path)) is not None:
+            known = self._stats[path] = _stat(path, found)
+        return known
 
-    def children(self, path: str) -> list[str]:
+    def children(self, path: str) -> tuple[str, ...]:
         """The names below `path`, in no order that a client may rely on; here that of their creation."""
-        return list(self._children.get(path, ()))
+        return tuple(self._children.get(path, ()))
 
     def paths(self) -> list[str]:
         """Every znode, sorted."""
@@ -162,6 +166,7 @@ class Tree:
 
     def _commit(self, staged: dict[str, _Znode | None]) -> None:
         for path, after in staged.items():
+            self._stats.pop(path, None)
             before = self._znodes.get(path)
             if before is not None and (after is None or after.created_zxid != before.created_zxid):
                 self._forget(path, before)

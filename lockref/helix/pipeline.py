@@ -84,6 +84,11 @@ class Snapshot:
     disabled: tuple[str, ...] = ()
     disabled_locks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def disables_something(self) -> bool:
+        """True if there is an instance or a lock that an operator has disabled."""
+        return bool(self.disabled) or any(self.disabled_locks.values())
+
     def of(self, lock: str) -> Mapping[str, Replica]:
         return self.replicas.get(lock, {})
 
@@ -235,10 +240,12 @@ def best_possible(
         for each in holders:
             load[each] += 1
     desired: Desired = {}
+    nothing: dict[str, Replica] = {}
+    heeds_disabled = semantics in (Semantics.OURS, Semantics.V0_7_1) and snapshot.disables_something
     for lock in group.locks:
-        reported = snapshot.of(lock)
+        reported = snapshot.replicas.get(lock, nothing)
         mapped = () if assignment is None else assignment.get(lock, ())
-        if semantics in (Semantics.OURS, Semantics.V0_7_1):
+        if heeds_disabled:
             # Who is disabled is not mapped. Otherwise an unlocked lock would be granted to it again, for ever (T23).
             able = [each for each in mapped if not _is_disabled(snapshot, lock, each)]
             if semantics is Semantics.OURS and len(able) < len(mapped):
@@ -263,8 +270,7 @@ def best_possible(
             is_left = semantics is Semantics.V0_7_1 or (semantics is Semantics.CURRENT and each in mapped)
             if replica.state == ERROR and is_left:
                 states[each] = ERROR
-            is_disabled = _is_disabled(snapshot, lock, each) and not replica.doubt
-            if is_disabled and semantics in (Semantics.OURS, Semantics.V0_7_1) and replica.state == top:
+            if heeds_disabled and replica.state == top and not replica.doubt and _is_disabled(snapshot, lock, each):
                 states[each] = initial
         desired[lock] = states
     return desired

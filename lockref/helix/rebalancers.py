@@ -174,6 +174,19 @@ REBALANCERS: Final[Mapping[str, Rebalancer]] = {
 """By the name that a cluster file gives as `class`."""
 
 
+def nobody(_question: Question) -> Assignment:
+    """The rule of a resource that nobody configures any more: whoever has a replica drops it."""
+    return {}
+
+
+_PURE: Final = (mod, sticky, hrw, ring, recipes_rule, nobody)
+
+
+def is_pure(rule: Rebalancer) -> bool:
+    """True if the rule answers the same question with the same table, always. Of a stranger's rule nobody knows."""
+    return any(rule is each for each in _PURE)
+
+
 def load(name: str) -> Rebalancer:
     """A rebalancer by its name, by the recipe's class, or as `module:function` or `file.py:function`.
 
@@ -233,13 +246,15 @@ def checked(question: Question, answer: Any) -> Assignment:
         if lock not in known:
             raise BadAssignment(f"the rebalancer assigned {lock!r}; there is no such lock")
         # What can be walked once only would be empty the second time, and its holder would lose the lock.
-        is_sequence = isinstance(holders, Collection) and not isinstance(holders, (str, Mapping))
+        is_sequence = type(holders) is tuple or (
+            isinstance(holders, Collection) and not isinstance(holders, (str, Mapping))
+        )
         if not is_sequence or not all(isinstance(each, str) for each in holders):
             raise BadAssignment(f"lock {lock!r}: the rebalancer gave {holders!r}; expected a sequence of instances")
         holders = sorted(holders) if isinstance(holders, Set) else holders
-        strangers = sorted(each for each in holders if each not in live)
-        if strangers:
-            raise BadAssignment(f"lock {lock!r}: the rebalancer gave it to {strangers[0]!r}, which is not live")
+        if not live.issuperset(holders):
+            stranger = min(each for each in holders if each not in live)
+            raise BadAssignment(f"lock {lock!r}: the rebalancer gave it to {stranger!r}, which is not live")
         distinct = tuple(dict.fromkeys(holders))
         if len(distinct) > question.per_lock:
             raise BadAssignment(f"lock {lock!r}: {len(distinct)} holders; at most {question.per_lock} may hold it")

@@ -170,6 +170,7 @@ class RecordingChannel:
         "_lock_rows",
         "_look",
         "_own",
+        "_receive",
         "_send",
         "client",
         "service",
@@ -178,6 +179,8 @@ class RecordingChannel:
     def __init__(self, channel: Channel, *, journal: Journal, look: Look) -> None:
         self._channel = channel
         self._send = channel.send
+        # Asked here once: `isinstance` of a protocol looks up each of its members.
+        self._receive = channel.receive if isinstance(channel, PushChannel) else None
         self._journal = journal
         self._look = look
         self.client = journal.node
@@ -200,8 +203,8 @@ class RecordingChannel:
 
     def receive(self, timeout_ns: int | None) -> object | None:
         """See `PushChannel`. What a service pushes is not written down."""
-        assert isinstance(self._channel, PushChannel), f"{self.service} pushes nothing"
-        return self._channel.receive(timeout_ns)
+        assert self._receive is not None, f"{self.service} pushes nothing"
+        return self._receive(timeout_ns)
 
     def _classify(self, lock: str, view: LockView) -> Op:
         if view.is_released:

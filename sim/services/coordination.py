@@ -12,7 +12,6 @@ access control lists, quotas, containers and time to live.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -38,9 +37,10 @@ from lockref.coordination.port import (
     create,
     delete,
     failed,
+    names_written,
 )  # fmt: skip
 from lockref.coordination.znodes import TransactionResult, Tree
-from lockref.ports import Reply, Request
+from lockref.ports import Reply, Request, of_fields
 from lockref.runtime import NS_PER_MS
 from lockref.words import Op, Outcome
 from sim.journey import Refusal
@@ -50,6 +50,13 @@ EXPIRE_SESSION = "expire_session"
 """The act of `tamper` by which a session ends although its client is alive; the key is the client's node."""
 
 _DATA, _CHILDREN = "data", "children"
+
+_READS = (GET, EXISTS, CHILDREN)
+_OUTCOME_APPLIED = Outcome.APPLIED
+
+
+def _read_reply(stat: Stat, body: bytes | None) -> Reply:
+    return of_fields(Reply, (_OUTCOME_APPLIED, stat, body, False, None, ""))
 
 
 @dataclass(slots=True)
@@ -116,23 +123,25 @@ class CoordinationService:
     def apply(self, request: Request, at_ns: int) -> Reply:
         call = request.body
         assert isinstance(call, Call), "a request of the coordination port is a Call"
-        if request.verb == CONNECT:
+        verb = request.verb
+        if verb == CONNECT:
             return self._connect(request.client, call, at_ns)
         session = self._sessions.get(call.session)
         if session is None:
             return failed(Failure.SESSION_EXPIRED, request.key)
         session.heard_ns = at_ns
-        if request.verb == PING:
+        # Most requests are reads.
+        if verb in _READS:
+            return self._read(session, verb, request.key, is_watching=call.is_watching)
+        if verb == PING:
             return Reply(Outcome.APPLIED)
-        if request.verb == CLOSE:
+        if verb == CLOSE:
             self._end(session)
             return Reply(Outcome.APPLIED)
-        if request.verb == SYNC:
+        if verb == SYNC:
             self._catch_up(session.server)
             return Reply(Outcome.APPLIED)
-        if request.verb in (GET, EXISTS, CHILDREN):
-            return self._read(session, request.verb, request.key, is_watching=call.is_watching)
-        return self._write(session, request.verb, call.operations)
+        return self._write(session, verb, call.operations)
 
     def refuse(self, request: Request, refusal: Refusal) -> Reply:
         """Refuse a request before its session is looked at: the request does not keep the session alive.
@@ -184,8 +193,8 @@ class CoordinationService:
         if stat is None:
             return failed(Failure.NO_NODE, path, is_read=True)
         if verb == CHILDREN:
-            return Reply(Outcome.APPLIED, stat, json.dumps(tree.children(path)).encode())
-        return Reply(Outcome.APPLIED, stat, tree.body(path) if verb == GET else None)
+            return _read_reply(stat, names_written(tree.children(path)))
+        return _read_reply(stat, tree.body(path) if verb == GET else None)
 
     def _write(self, session: _Session, verb: str, operations: tuple[Operation, ...]) -> Reply:
         applied = self._decide(session.id, operations)

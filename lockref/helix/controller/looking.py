@@ -15,7 +15,8 @@ from lockref.coordination.port import EXISTS, GET, Failure, NamesReply, Stat, Wa
 from lockref.coordination.session import Event, ReadRequest, Session
 from lockref.errors import ConfigError
 from lockref.helix.records.zn_record import ZNRecord
-from lockref.ports import Reply
+from lockref.ports import Reply, of_fields
+from lockref.words import Outcome
 
 T = TypeVar("T")
 
@@ -86,33 +87,34 @@ class Looking:
 
     def looks(self, paths: Iterable[str]) -> list[Reply]:
         """Bodies and versions; `missing` where there is none. What is known is only asked for its version."""
-        wanted = list(paths)
-        self._looked_at |= dict.fromkeys(wanted)
-        replies = self._asked([ReadRequest(EXISTS if path in self._known else GET, path) for path in wanted])
+        wanted, known = list(paths), self._known
+        self._looked_at.update(dict.fromkeys(wanted))
+        found = self._read([ReadRequest(EXISTS if path in known else GET, path) for path in wanted])
         changed = [
-            path for path in wanted if path in self._known and replies[path].version != self._known[path].version
+            place
+            for place, path in enumerate(wanted)
+            if path in known and found[place].version != known[path].version
         ]
-        replies |= self._asked([ReadRequest(GET, path) for path in changed])
-        found: list[Reply] = []
-        for path in wanted:
-            reply = replies[path]
-            if reply.missing or _is_forbidden(reply):
-                self._known.pop(path, None)
-            elif reply.body is None:
-                reply = reply._replace(body=self._known[path].body)
+        if changed:
+            anew = self._read([ReadRequest(GET, wanted[place]) for place in changed])
+            for place, reply in zip(changed, anew, strict=True):
+                found[place] = reply
+        for place, path in enumerate(wanted):
+            outcome, version, body, missing, status, reason = reply = found[place]
+            if missing or _is_forbidden(reply):
+                known.pop(path, None)
+            elif body is None:
+                found[place] = of_fields(Reply, (outcome, version, known[path].body, missing, status, reason))
             else:
-                assert isinstance(reply.version, Stat), "a znode that was read has a stat"
-                self._known[path] = _Known(reply.version, reply.body, {})
-            found.append(reply)
+                assert isinstance(version, Stat), "a znode that was read has a stat"
+                known[path] = _Known(version, body, {})
         return found
-
-    def _asked(self, reads: Sequence[ReadRequest]) -> dict[str, Reply]:
-        return {read.path: reply for read, reply in zip(reads, self._read(reads), strict=True)}
 
     def _read(self, reads: Sequence[ReadRequest]) -> list[Reply]:
         replies = self._session.read_all(reads)
         for reply in replies:
-            if not _is_forbidden(reply):
+            # Nearly every answer is one.
+            if reply.outcome is not Outcome.APPLIED and not _is_forbidden(reply):
                 self._require(reply)
         return replies
 

@@ -29,7 +29,7 @@ from lockref.helix.controller.asking import Interrupted
 from lockref.helix.controller.looking import Looking
 from lockref.helix.grants import Evidence, Page, Report, replicas_of
 from lockref.helix.pipeline import Alarm, AlarmKind, LockGroup, Replica, Semantics, Snapshot
-from lockref.helix.rebalancers import Assignment, Question, Rebalancer
+from lockref.helix.rebalancers import Rebalancer, nobody
 from lockref.helix.records import layout
 from lockref.helix.records.messages import STATE_TRANSITION, Message
 from lockref.helix.records.zn_record import ZNRecord
@@ -148,7 +148,7 @@ class ClusterReader:
         self._looking.end()
         # Forgotten with its znode: a report that comes again under that path belongs to a new session.
         self._last = {path: states for path, states in self._last.items() if self._looking.was_looked_at(path)}
-        rebalancers: dict[str, Rebalancer] = {each.name: _nobody for each in gone}
+        rebalancers: dict[str, Rebalancer] = {each.name: nobody for each in gone}
         rebalancers |= chosen
         snapshot = Snapshot(
             groups=tuple(groups),
@@ -449,8 +449,3 @@ def _stated(record: ZNRecord) -> _States:
         },
         without=tuple(lock for lock, entry in entries if "CURRENT_STATE" not in entry),
     )
-
-
-def _nobody(_question: Question) -> Assignment:
-    """The rebalancer of a resource that nobody configures any more: whoever has a replica drops it."""
-    return {}
