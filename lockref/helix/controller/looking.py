@@ -91,9 +91,7 @@ class Looking:
         self._looked_at.update(dict.fromkeys(wanted))
         found = self._read([ReadRequest(EXISTS if path in known else GET, path) for path in wanted])
         changed = [
-            place
-            for place, path in enumerate(wanted)
-            if path in known and found[place].version != known[path].version
+            place for place, path in enumerate(wanted) if path in known and found[place].version != known[path].version
         ]
         if changed:
             anew = self._read([ReadRequest(GET, wanted[place]) for place in changed])
