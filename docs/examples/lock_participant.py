@@ -49,13 +49,15 @@ def main(address: str, cluster: str, instance: str) -> None:
         settings=ParticipantSettings(session_timeout_ns=10 * NS_PER_S),
         listener=Printed(),
     )
-    stopping = runtime.event()
+    # A flag and no event: a handler that sets an event may interrupt the very wait that holds the event's own lock.
+    told_to_stop: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, lambda number, _frame: told_to_stop.append(number))
     try:
         participant.join()
         print(f"joined {cluster} as {instance}", flush=True)
-        while not stopping.wait(NS_PER_S // 10):
+        while not told_to_stop:
+            runtime.sleep(NS_PER_S // 10)
             for lock in participant.held:
                 token = participant.token(lock)
                 # Asked before each step: a session may end while this process is cut off or stopped.

@@ -179,7 +179,12 @@ def nobody(_question: Question) -> Assignment:
     return {}
 
 
-_PURE: Final = (mod, sticky, hrw, ring, recipes_rule, nobody)
+def keep(question: Question) -> Assignment:
+    """The rule of a resource in maintenance: whoever holds a lock keeps it, and nobody gets one."""
+    return {lock: tuple(question.holders.get(lock, ()))[: question.per_lock] for lock in question.locks}
+
+
+_PURE: Final = (mod, sticky, hrw, ring, recipes_rule, nobody, keep)
 
 
 def is_pure(rule: Rebalancer) -> bool:

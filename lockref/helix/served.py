@@ -25,9 +25,18 @@ from lockref.helix.cluster.declared import RebalanceMode
 from lockref.helix.rebalancers import Assignment, Question, Rebalancer
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import DROPPED, ERROR, UNBOUNDED, StateModel
+from lockref.strict_json import NotJson, read_object
 
 ENABLED: Final = "HELIX_ENABLED"
 """The field of an instance's configuration, and of an ideal state, with which an operator disables it."""
+
+OPERATIONS: Final = "HELIX_INSTANCE_OPERATIONS"
+"""The list field of an instance's configuration with what was ordered about it, one JSON text each, the last one in
+force. Versions before 1.4 have one word, in the simple field INSTANCE_OPERATION.
+"""
+
+ENABLE, DISABLE, EVACUATE = "ENABLE", "DISABLE", "EVACUATE"
+"""Operations on an instance: Helix knows SWAP_IN and UNKNOWN, too."""
 
 _OLD_MODES: Final = {
     "AUTO": RebalanceMode.SEMI_AUTO.value,
@@ -44,6 +53,22 @@ class NotServed(ConfigError):
 def is_enabled(record: ZNRecord) -> bool:
     """True unless an operator has disabled the instance or the resource whose record this is."""
     return record.simple.get(ENABLED, "true").lower() != "false"
+
+
+def operation_of(record: ZNRecord) -> str:
+    """The operation in force on the instance whose configuration this is; "" for none, or for ENABLE.
+
+    An entry that is no record of an operation is passed over, as in Helix.
+    Source: `org.apache.helix.model.InstanceConfig`, getActiveInstanceOperation.
+    """
+    for text in reversed(record.lists.get(OPERATIONS, ())):
+        try:
+            said = read_object(text).get("OPERATION", ENABLE)
+        except NotJson:
+            continue
+        return "" if said == ENABLE else str(said)
+    old = record.simple.get("INSTANCE_OPERATION", "")
+    return "" if old == ENABLE else old
 
 
 def mode_of(record: ZNRecord) -> str:

@@ -209,6 +209,24 @@ def test_a_zombie_is_named_by_the_log_and_the_status(place: Place, capsys: pytes
     assert controller.stop(signal.SIGINT) == 0
 
 
+def test_what_helix_orders_about_an_instance_is_heeded(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """EVACUATE, as Helix 1.4.3 writes it: the instance gives its locks back, and gets them again afterwards."""
+    controller = place.controller(str(RECIPE), "--zookeeper", place.hosts)
+    controller.until("leads")
+    joined = place.participant(ROOT / "docs" / "examples" / "lock_participant.py", "localhost_12001")
+    joined.until("granted lock-group_0")
+    path, config = PATHS.instance("localhost_12001").config, {layout.HOST: "localhost", layout.PORT: "12001"}
+    order = json.dumps({"OPERATION": "EVACUATE", "REASON": "repair", "SOURCE": "USER", "TIMESTAMP": "1"})
+    place.put(path, ZNRecord("localhost_12001", config, lists={"HELIX_INSTANCE_OPERATIONS": [order]}).to_json())
+    joined.until("revoked lock-group_0")
+    found = {each["name"]: each for each in status(place, capsys)["instances"]}
+    assert found["localhost_12001"]["operation"] == "EVACUATE"
+    place.put(path, ZNRecord("localhost_12001", config).to_json())
+    joined.until("granted lock-group_0")
+    assert joined.stop() == 0
+    assert controller.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

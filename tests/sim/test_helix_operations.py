@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from lockref.helix.operations.status import ClusterStatus
 from lockref.helix.pipeline import AlarmKind
 from lockref.helix.records.messages import Message
 from lockref.helix.records.zn_record import ZNRecord
+from lockref.helix.served import OPERATIONS
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
 from tests.sim.helix_world import CLUSTER, PATHS, RESOURCE, Asked, DisturbedChannel, Helix, undisturbed
@@ -164,6 +167,62 @@ def test_a_disabled_resource_is_held_by_nobody():
         assert cluster.ask(enable_resource, RESOURCE, is_wanted=False) is False
         assert cluster.ask(enable_resource, RESOURCE, is_wanted=True) is True
         cluster.until_held(2, 2)
+
+    cluster.play(script)
+
+
+def operation(word: str, **more: str) -> str:
+    """One entry of HELIX_INSTANCE_OPERATIONS, as Helix 1.4.3 writes it."""
+    return json.dumps({"OPERATION": word, "SOURCE": "USER", "TIMESTAMP": "1", **more})
+
+
+@pytest.mark.parametrize(
+    ("lists", "simple", "alarm"),
+    [
+        ([operation("DISABLE")], {}, ""),
+        ([operation("ENABLE"), operation("EVACUATE", REASON="repair")], {}, ""),
+        ([operation("SWAP_IN"), "no JSON", "[1]"], {}, "the operation SWAP_IN is not done by this controller"),
+        ([], {"INSTANCE_OPERATION": "EVACUATE"}, ""),
+    ],
+)
+def test_an_instance_with_an_operation_holds_nothing(lists: list[str], simple: dict[str, str], alarm: str):
+    """As Helix' DISABLE and EVACUATE; one that this controller does not do has an alarm. ENABLE ends it."""
+    cluster = Operated()
+    helix = cluster.helix
+    path = PATHS.instance("a").config
+
+    def script() -> None:
+        old = cluster.config("a")
+        helix.put(path, replace(old, simple={**old.simple, **simple}, lists={OPERATIONS: lists}).to_json())
+        cluster.until_held(0, 4)
+        assert {word for word, *_ in cluster.heard_a.heard} == {"granted", "revoked"}
+        (status,) = [each for each in cluster.status().instances if each.name == "a"]
+        assert status.operation in ("DISABLE", "EVACUATE", "SWAP_IN")
+        assert any(alarm in each.text for each in helix.alarms) or not alarm
+        helix.put(path, replace(old, lists={OPERATIONS: [*lists, operation("ENABLE")]}).to_json())
+        cluster.until_held(2, 2)
+
+    cluster.play(script)
+
+
+@pytest.mark.parametrize("mode", ["FULL_AUTO", "USER_DEFINED"])
+def test_maintenance_keeps_the_locks_of_full_auto_resources_where_they_are(mode: str):
+    """As in Helix, where other modes go on. An instance leaves; its locks wait for the end of the maintenance."""
+    cluster = Operated(rebalancer="sticky")
+    helix = cluster.helix
+
+    def script() -> None:
+        path = PATHS.ideal_state(RESOURCE)
+        old = ZNRecord.from_json(helix.body(path) or b"", path)
+        helix.put(PATHS.maintenance, ZNRecord("MAINTENANCE").to_json())
+        helix.put(path, replace(old, simple={**old.simple, "REBALANCE_MODE": mode}).to_json())
+        helix.sleep_ms(1000)
+        helix.on("a", cluster.a.leave)
+        helix.sleep_ms(5000)
+        assert len(cluster.b.held) == (2 if mode == "FULL_AUTO" else 4)
+        assert (AlarmKind.PAUSED in {each.kind for each in helix.alarms}) is (mode == "FULL_AUTO")
+        helix.remove(PATHS.maintenance)
+        helix.until(lambda: len(cluster.b.held) == 4, "b gets the locks of a")
 
     cluster.play(script)
 
@@ -358,6 +417,43 @@ def test_a_resource_with_a_lock_that_is_under_way_to_a_holder_is_not_dropped():
         helix.until(lambda: len(helix.pending("c")) == 4, "c is told to take all")
         with pytest.raises(InUse, match="4 locks of resource 'g' are held"):
             cluster.ask(drop_resource, RESOURCE)
+
+    cluster.play(script)
+
+
+def test_the_view_of_a_dropped_resource_goes_though_another_controller_leads():
+    """The next leader finds the views that the one before has written."""
+    cluster = Operated()
+    helix = cluster.helix
+    second, _ = helix.controller("second")
+
+    def script() -> None:
+        assert helix.stat(PATHS.external_view(RESOURCE)) is not None
+        helix.on("controller", cluster.controller.stop)
+        helix.remove(PATHS.ideal_state(RESOURCE))
+        helix.on("a", cluster.a.leave)
+        helix.on("b", cluster.b.leave)
+        helix.start("second", second.run)
+        helix.until(lambda: helix.stat(PATHS.external_view(RESOURCE)) is None, "the view goes")
+
+    cluster.play(script)
+
+
+def test_an_alarm_that_lasts_over_a_lost_session_is_raised_again():
+    """A leader that leads anew tells what is still so: whoever keeps a log has begun a new one."""
+    cluster = Operated()
+    helix = cluster.helix
+
+    def paused() -> int:
+        return sum(each.kind is AlarmKind.PAUSED for each in helix.alarms)
+
+    def script() -> None:
+        cluster.ask(enable_cluster, is_wanted=False)
+        helix.until(lambda: paused() == 1, "an alarm")
+        helix.sleep_ms(3000)
+        assert paused() == 1
+        assert helix.service.tamper("expire_session", "controller") == 1
+        helix.until(lambda: paused() == 2, "the alarm of the next reign")
 
     cluster.play(script)
 

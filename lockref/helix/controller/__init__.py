@@ -2,7 +2,7 @@
 
 - the controller: `controller`
 - what it reads: `reading` `looking`, and how it asks: `asking`
-- whether it leads, for others to hear: `duty`
+- whether it leads, for others to hear: `controller_event`
 - what it sends: `batch`, and the leaders' book of what they have told: `book`
 """
 

@@ -26,7 +26,7 @@ from lockref.errors import BackendUnavailable, ConfigError, LockLost, StoreRejec
 from lockref.helix.controller.asking import RETRY_PAUSE_NS, Asking, Interrupted
 from lockref.helix.controller.batch import Batch
 from lockref.helix.controller.book import Book
-from lockref.helix.controller.duty import Duty, DutyTeller
+from lockref.helix.controller.controller_event import ControllerEvent, EventTeller
 from lockref.helix.controller.looking import Looking
 from lockref.helix.controller.reading import ClusterReader, Reading
 from lockref.helix.orders import Orders
@@ -84,7 +84,7 @@ class Pass:
 class Controller:
     """One controller.
 
-    name: its name in LEADER and HISTORY. on_pass: called after every pass; on_alarm: with alarms; on_duty: when it
+    name: its name in LEADER and HISTORY. on_pass: called after every pass; on_alarm: with alarms; on_event: when it
     begins or ceases to lead, and when its session is lost or opened.
     """
 
@@ -101,7 +101,7 @@ class Controller:
         settings: ControllerSettings | None = None,
         on_pass: Callable[[Pass], None] = lambda _pass: None,
         on_alarm: Callable[[Alarm], None] = lambda _alarm: None,
-        on_duty: Callable[[Duty], None] = lambda _duty: None,
+        on_event: Callable[[ControllerEvent], None] = lambda _event: None,
     ) -> None:
         self._session = session
         self._paths = layout.ClusterPaths(cluster)
@@ -124,13 +124,15 @@ class Controller:
         self._book = Book(session, self._asking, self._paths)
         self._orders = Orders(settings.period_ns)
         self._zombies = Zombies(settings.zombie_after_ns)
-        self._duty = DutyTeller(on_duty)
+        self._events = EventTeller(on_event)
         self._term: int | None = None
         self._reign_zxid = 0
         self._told: tuple[Alarm, ...] = ()
-        self._sent_views: dict[str, Mapping[str, Mapping[str, str]]] = {}
+        # None of one that an earlier leader has written.
+        self._sent_views: dict[str, Mapping[str, Mapping[str, str]] | None] = {}
         self._last: tuple[Snapshot, Mapping[str, Rebalancer], Decision] | None = None
         self._has_led = False
+        self._has_predecessors = False
         self._is_stopping = False
 
     @property
@@ -145,7 +147,7 @@ class Controller:
         cluster is not as it must be; StoreRejected for what asking again cannot mend. Later it raises alarms instead.
         """
         self._session.start(self._runtime, timeout_ns=self._settings.session_timeout_ns)
-        self._duty.opened()
+        self._events.opened()
         while not self._is_stopping:
             try:
                 self._lead_or_stand_by()
@@ -165,15 +167,16 @@ class Controller:
     def _begin_anew(self) -> None:
         """The session is over, and with it the leadership."""
         self._term = None
+        self._told = ()
         self._reader.forget()
         self._zombies.forget()
         self._session.end()
         if not self._is_stopping:
-            self._duty.lost()
+            self._events.lost()
         while not self._is_stopping:
             try:
                 self._session.start(self._runtime, timeout_ns=self._settings.session_timeout_ns)
-                self._duty.opened()
+                self._events.opened()
                 return
             except BackendUnavailable:
                 self._runtime.sleep(RETRY_PAUSE_NS)
@@ -191,8 +194,10 @@ class Controller:
         self._asking.answered(lambda: self._session.sync())
         self._term = self._elected()
         while not self._is_stopping:
-            self._duty.ranked(is_leader=self._term is not None)
+            self._events.leadership(is_leader=self._term is not None)
             if self._term is None:
+                # Who leads again raises anew what is still so: whoever logs alarms begins anew with each reign.
+                self._told = ()
                 self._await_event(None)
                 self._term = self._elected()
             else:
@@ -231,7 +236,19 @@ class Controller:
             # The identity of this reign. The session is not enough: LEADER may be removed and made again by a late
             # request of the same session, and another controller may have led in between.
             self._reign_zxid = found.version.created_zxid
-            return self._written_into_history(is_continuing=False)
+            term = self._written_into_history(is_continuing=False)
+            self._sent_views = self._views_of_predecessors()
+            return term
+
+    def _views_of_predecessors(self) -> dict[str, Mapping[str, Mapping[str, str]] | None]:
+        """By resource, the external views that earlier leaders have left; None in the place of each.
+
+        So a view goes with its resource, also where the leader that wrote it leads no more.
+        """
+        if not self._has_predecessors:
+            return {}
+        found = self._asking.answered(lambda: self._session.children(self._paths.external_views))
+        return dict.fromkeys(found.body or ())
 
     def _require(self, ask: Callable[[], Reply], path: str, problem: str) -> tuple[int, bytes]:
         """The version and the body of a znode that every cluster has. ask: for this znode.
@@ -263,7 +280,8 @@ class Controller:
             # HISTORY is the fence of the cluster. Every batch checks its version, so a batch of an earlier leader,
             # still on its way, fails as a whole. Rejected: to check LEADER alone, which a new leader makes anew under
             # the same path.
-            operations = [change(paths.leader_history, self._entered(body), version)]
+            entered, self._has_predecessors = self._entered(body)
+            operations = [change(paths.leader_history, entered, version)]
             if self._keeps_book:
                 operations += self._book.renewal(version, self._term if is_continuing else None)
             reply = self._session.multi(operations)
@@ -273,19 +291,25 @@ class Controller:
                 return reply.version.version
             self._asking.pause(reply)
 
-    def _entered(self, body: bytes) -> bytes:
-        """HISTORY with one more leader. What holds no record is begun anew: nobody decides by what it says."""
+    def _entered(self, body: bytes) -> tuple[bytes, bool]:
+        """HISTORY with one more leader, and whether there may have been others before.
+
+        What holds no record is begun anew: nobody decides by what it says.
+        """
         paths = self._paths
-        record = ZNRecord("HISTORY")
+        record, is_first = ZNRecord("HISTORY"), True
         if body:
             try:
                 record = ZNRecord.from_json(body, paths.leader_history)
+                is_first = not record.lists.get("HISTORY")
             except ConfigError as error:
+                is_first = False
                 self._on_alarm(Alarm(AlarmKind.UNREADABLE, f"{error}. It is written anew"))
         entry = f"{{CONTROLLER={self._name}, SESSION={layout.session_name(self._session.id)}}}"
         entries = [*record.lists.get("HISTORY", ()), entry][-HISTORY_LENGTH:]
         names = [*record.lists.get(paths.cluster, ()), self._name][-HISTORY_LENGTH:]
-        return ZNRecord("HISTORY", record.simple, record.maps, {"HISTORY": entries, paths.cluster: names}).to_json()
+        entered = ZNRecord("HISTORY", record.simple, record.maps, {"HISTORY": entries, paths.cluster: names})
+        return entered.to_json(), not is_first
 
     def _still_leading(self) -> int | None:
         return self._term if self._is_reigning() else self._elected()
@@ -300,9 +324,9 @@ class Controller:
         if event is SessionState.LOST or (event is None and self._session.state is SessionState.LOST):
             raise LockLost("the controller's session has ended", reason="session ended")
         if event is SessionState.SUSPENDED:
-            self._duty.suspended()
+            self._events.suspended()
         elif event is SessionState.CONNECTED:
-            self._duty.resumed()
+            self._events.resumed()
         if event is not None:
             self._reader.heard(event)
         return event

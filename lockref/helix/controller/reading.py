@@ -25,15 +25,16 @@ from lockref.coordination.port import Stat
 from lockref.coordination.session import Event
 from lockref.errors import ConfigError
 from lockref.grammar import decimal
+from lockref.helix.cluster.declared import RebalanceMode
 from lockref.helix.controller.asking import Interrupted
 from lockref.helix.controller.looking import Looking
 from lockref.helix.grants import Evidence, Page, Report, replicas_of
 from lockref.helix.pipeline import Alarm, AlarmKind, LockGroup, Replica, Semantics, Snapshot
-from lockref.helix.rebalancers import Rebalancer, nobody
+from lockref.helix.rebalancers import Rebalancer, keep, nobody
 from lockref.helix.records import layout
 from lockref.helix.records.messages import STATE_TRANSITION, Message
 from lockref.helix.records.zn_record import ZNRecord
-from lockref.helix.served import NotServed, is_enabled, rule_of
+from lockref.helix.served import DISABLE, EVACUATE, NotServed, is_enabled, mode_of, operation_of, rule_of
 from lockref.helix.state_model import StateModel
 from lockref.ports import Reply
 
@@ -217,9 +218,20 @@ class ClusterReader:
 
     def _rule(self, path: str, record: ZNRecord, model: StateModel) -> Rebalancer:
         try:
-            return rule_of(record, model, override=self._override, load=self._rebalancer)
+            rule = rule_of(record, model, override=self._override, load=self._rebalancer)
         except NotServed as error:
             raise ConfigError(f"{path} is not driven: {error}") from error
+        # Helix, too, keeps resources of other modes out of it.
+        return keep if mode_of(record) == RebalanceMode.FULL_AUTO and self._is_in_maintenance() else rule
+
+    def _is_in_maintenance(self) -> bool:
+        """Has an operator, or Helix itself, put the cluster into maintenance? Asked where it makes a difference."""
+        path = self._paths.maintenance
+        is_so = self._looking.is_there(path)
+        if is_so:
+            words = f"{path} is there: no instance gets another lock of a FULL_AUTO resource until it goes"
+            self._alarms.append(Alarm(AlarmKind.PAUSED, words))
+        return is_so
 
     def _group(self, name: str, path: str, reply: Reply, record: ZNRecord) -> LockGroup:
         if not record.simple.get("STATE_MODEL_DEF_REF"):
@@ -383,8 +395,8 @@ class ClusterReader:
     def _disabled(
         self, live: _Live, stopped: Sequence[str]
     ) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], bool]:
-        """Instances and locks that an operator has disabled (HELIX_ENABLED, HELIX_DISABLED_PARTITION), and whether the
-        cluster is paused.
+        """Instances and locks that an operator has disabled (HELIX_ENABLED, HELIX_DISABLED_PARTITION, or an operation
+        such as EVACUATE), and whether the cluster is paused.
 
         stopped: the locks of disabled resources, which no instance shall hold.
         """
@@ -403,8 +415,11 @@ class ClusterReader:
             except ConfigError as error:
                 self._alarm(f"{error}. {name} counts as enabled")
                 continue
-            if not is_enabled(record):
+            operation = operation_of(record)
+            if operation or not is_enabled(record):
                 disabled.append(name)
+            if operation not in ("", DISABLE, EVACUATE):
+                self._alarm(f"{path}: the operation {operation} is not done by this controller; {name} holds nothing")
             named = record.lists.get("HELIX_DISABLED_PARTITION", ())
             mapped = record.maps.get("HELIX_DISABLED_PARTITION", {})
             found = {*locks.get(name, ()), *named, *(lock for text in mapped.values() for lock in text.split(","))}

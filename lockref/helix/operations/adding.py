@@ -155,4 +155,4 @@ def _require_own_locks(operator: Operator, paths: layout.ClusterPaths, resource:
 def _require_name(what: str, name: str) -> None:
     """Errors: ConfigError for what cannot be a znode's name."""
     if not name or name in (".", "..") or "/" in name or not name.isprintable():
-        raise ConfigError(f"{quote(name)} cannot be the name of an {what}: it is the name of a znode, without a slash")
+        raise ConfigError(f"{quote(name)} cannot be the name of the {what}: it is the name of a znode, without a slash")

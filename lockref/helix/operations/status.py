@@ -82,7 +82,7 @@ class Silence:
 class InstanceStatus:
     """One instance. session: "" if it does not live. is_configured: False for one that lives without configuration.
 
-    disabled_locks: by resource. operation: Helix' INSTANCE_OPERATION, if somebody has set one. silence: a message that
+    disabled_locks: by resource. operation: Helix' operation on it, if one is in force. silence: a message that
     waits for longer than the operator's limit.
     """
 
@@ -103,11 +103,11 @@ class InstanceStatus:
         """The remarks for an operator, most urgent first."""
         notes = [] if self.silence is None else [self.silence.text()]
         if not self.is_configured:
-            notes.append("lives, and is not configured")
+            notes.append("lives, and is not configured" if self.session else "is not configured")
         if self.reason:
             notes.append(f"disabled because: {self.reason}")
         if self.operation:
-            notes.append(f"Helix' operation {self.operation}, which lockref's controller does not read")
+            notes.append(f"Helix' operation {self.operation}: it holds nothing")
         notes += [f"not for {', '.join(locks)} of {name}" for name, locks in self.disabled_locks.items()]
         stale = sum(each.is_stale for each in self.messages)
         if stale:

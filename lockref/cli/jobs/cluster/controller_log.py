@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lockref.helix.controller.controller import Pass
-from lockref.helix.controller.duty import Duty
+from lockref.helix.controller.controller_event import ControllerEvent
 from lockref.helix.pipeline import Alarm
 from lockref.runtime import NS_PER_MS, Runtime
 from lockref.words import counted
@@ -25,11 +25,11 @@ LINES_MAX: Final = 12
 """So many locks that change hands in one pass have a line each."""
 
 _WORDS: Final = {
-    Duty.SESSION: "a session is open",
-    Duty.LEADS: "leads",
-    Duty.SUSPENDED: "no server answers; the session may end",
-    Duty.RESUMED: "a server answers again, in the same session",
-    Duty.LOST: "the session is over; a new one is asked for",
+    ControllerEvent.SESSION: "a session is open",
+    ControllerEvent.LEADS: "leads",
+    ControllerEvent.SUSPENDED: "no server answers; the session may end",
+    ControllerEvent.RESUMED: "a server answers again, in the same session",
+    ControllerEvent.LOST: "the session is over; a new one is asked for",
 }
 
 
@@ -58,15 +58,15 @@ class ControllerLog:
             else:
                 self._console.say(f"{at:%Y-%m-%dT%H:%M:%SZ} {text}", style=style)
 
-    def duty(self, duty: Duty) -> None:
+    def heard(self, event: ControllerEvent) -> None:
         """The controller leads or does not, or its session is lost or opened."""
-        if duty is Duty.STANDS_BY:
+        if event is ControllerEvent.STANDS_BY:
             leader = self._leader()
-            self.event(duty.value, f"{self._name} stands by: {leader} leads", leader=leader)
+            self.event(event.value, f"{self._name} stands by: {leader} leads", leader=leader)
             return
-        if duty is Duty.LEADS:
+        if event is ControllerEvent.LEADS:
             self._live, self._owners, self._alarms, self._is_settled = None, None, {}, False
-        self.event(duty.value, f"{self._name}: {_WORDS[duty]}", style="bad" if duty is Duty.LOST else "")
+        self.event(event.value, f"{self._name}: {_WORDS[event]}", style="bad" if event is ControllerEvent.LOST else "")
 
     def alarm(self, alarm: Alarm) -> None:
         self._alarms[alarm] = None

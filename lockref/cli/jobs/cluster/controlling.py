@@ -112,7 +112,7 @@ def _run(console: Console, hosts: str, cluster: str, name: str, settings: Contro
     log = ControllerLog(console, runtime, name, leader)
     controller = Controller(
         session, cluster=cluster, name=name, runtime=runtime, settings=settings,
-        on_pass=log.passed, on_alarm=log.alarm, on_duty=log.duty,
+        on_pass=log.passed, on_alarm=log.alarm, on_event=log.heard,
     )  # fmt: skip
     ended = threading.Event()
     failures: list[Exception] = []

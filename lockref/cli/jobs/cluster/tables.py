@@ -48,7 +48,7 @@ def _controller_line(status: ClusterStatus) -> str:
     if status.is_paused:
         line += "; the cluster is paused (CONTROLLER/PAUSE)"
     if status.is_in_maintenance:
-        line += "; the cluster is in maintenance (CONTROLLER/MAINTENANCE), which lockref's controller does not read"
+        line += "; the cluster is in maintenance (CONTROLLER/MAINTENANCE), which concerns FULL_AUTO resources alone"
     return line
 
 

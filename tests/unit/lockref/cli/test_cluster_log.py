@@ -11,7 +11,7 @@ from lockref.cli.jobs.cluster.controller_log import LINES_MAX, ControllerLog
 from lockref.cli.jobs.cluster.tables import LOCKS_MAX, say_status
 from lockref.cli.jobs.shown.console import Console
 from lockref.helix.controller.controller import Pass
-from lockref.helix.controller.duty import Duty
+from lockref.helix.controller.controller_event import ControllerEvent
 from lockref.helix.lock import LOCK_UNLOCK
 from lockref.helix.operations.status import (
     ClusterStatus,
@@ -55,8 +55,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_a_log_tells_what_differs_from_the_pass_before(capsys: pytest.CaptureFixture[str]) -> None:
     """The first pass is a summary; then one line for each lock that changes hands, and nothing where nothing does."""
     log = log_of()
-    log.duty(Duty.STANDS_BY)
-    log.duty(Duty.LEADS)
+    log.heard(ControllerEvent.STANDS_BY)
+    log.heard(ControllerEvent.LEADS)
     log.passed(passed({"g_0": "a", "g_1": "b"}))
     assert said(capsys) == [
         "c1 stands by: c0 leads",
@@ -90,7 +90,7 @@ def test_many_locks_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json_has_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     log = log_of(as_json=True)
-    log.duty(Duty.LEADS)
+    log.heard(ControllerEvent.LEADS)
     log.alarm(Alarm(AlarmKind.ZOMBIE, WORD))
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["event"], first["controller"]) == ("leads", "c1")

@@ -95,9 +95,10 @@ def test_the_notes_of_an_instance():
         messages=(replace(OLD, is_stale=True),),
     )  # fmt: skip
     assert instance.notes() == [
-        "lives, and is not configured",
+        "is not configured",
         "disabled because: upgrade",
-        "Helix' operation EVACUATE, which lockref's controller does not read",
+        "Helix' operation EVACUATE: it holds nothing",
         "not for g_0, g_1 of g",
         "1 message for a session that is over",
     ]
+    assert replace(instance, session="a1").notes()[0] == "lives, and is not configured"

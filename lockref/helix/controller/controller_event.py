@@ -1,4 +1,4 @@
-"""The duty of a controller: whether it leads, and whether its session holds; told once for each change."""
+"""The events in the life of a controller: whether it leads, and whether its session holds; each is told once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 
-class Duty(StrEnum):
+class ControllerEvent(StrEnum):
     """A change in the life of a controller.
 
     SESSION: a new session was opened. LEADS: it decides from now on. STANDS_BY: another one leads. SUSPENDED: no server
@@ -22,36 +22,36 @@ class Duty(StrEnum):
     LOST = "lost"
 
 
-class DutyTeller:
+class EventTeller:
     """Tells each change once. tell: called in the controller's own thread."""
 
-    def __init__(self, tell: Callable[[Duty], None]) -> None:
+    def __init__(self, tell: Callable[[ControllerEvent], None]) -> None:
         self._tell = tell
-        self._rank: Duty | None = None
+        self._leadership: ControllerEvent | None = None
         self._is_suspended = False
 
     def opened(self) -> None:
         self._is_suspended = False
-        self._tell(Duty.SESSION)
+        self._tell(ControllerEvent.SESSION)
 
-    def ranked(self, *, is_leader: bool) -> None:
+    def leadership(self, *, is_leader: bool) -> None:
         """Tell who leads, after the controller has asked for that."""
-        rank = Duty.LEADS if is_leader else Duty.STANDS_BY
-        if rank is not self._rank:
-            self._rank = rank
-            self._tell(rank)
+        found = ControllerEvent.LEADS if is_leader else ControllerEvent.STANDS_BY
+        if found is not self._leadership:
+            self._leadership = found
+            self._tell(found)
 
     def suspended(self) -> None:
         if not self._is_suspended:
             self._is_suspended = True
-            self._tell(Duty.SUSPENDED)
+            self._tell(ControllerEvent.SUSPENDED)
 
     def resumed(self) -> None:
         """A server answers. Nothing is told unless it did not answer before."""
         if self._is_suspended:
             self._is_suspended = False
-            self._tell(Duty.RESUMED)
+            self._tell(ControllerEvent.RESUMED)
 
     def lost(self) -> None:
-        self._rank = None
-        self._tell(Duty.LOST)
+        self._leadership = None
+        self._tell(ControllerEvent.LOST)
