@@ -124,6 +124,7 @@ class InstanceStatus:
             "session": self.session or None,
             "is_enabled": self.is_enabled,
             "disabled_reason": self.reason,
+            "operation": self.operation or None,
             "disabled_locks": {name: list(locks) for name, locks in self.disabled_locks.items()},
             "is_zombie": self.silence is not None and self.silence.is_zombie,
             "silence": None if self.silence is None else self.silence.text(),
