@@ -72,7 +72,7 @@ class Tree:
         # A dictionary as an ordered set: the order of a set's members would leak into a simulation.
         self._children: dict[str, dict[str, None]] = {ROOT: {}}
         self._owned: dict[int, dict[str, None]] = {}
-        # Of znodes that were asked for since they changed.
+        # By path, the stats that were asked for since their znodes changed.
         self._stats: dict[str, Stat] = {}
 
     def body(self, path: str) -> bytes | None:

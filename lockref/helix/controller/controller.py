@@ -128,7 +128,7 @@ class Controller:
         self._term: int | None = None
         self._reign_zxid = 0
         self._told: tuple[Alarm, ...] = ()
-        # None of one that an earlier leader has written.
+        # By resource; None for a view that an earlier leader has written.
         self._sent_views: dict[str, Mapping[str, Mapping[str, str]] | None] = {}
         self._last: tuple[Snapshot, Mapping[str, Rebalancer], Decision] | None = None
         self._has_led = False
