@@ -282,12 +282,12 @@ class Recorder:
         return digest.hexdigest()
 
 
+_WORDS = {name: [member.name.lower() for member in members] for name, members in ENUM_COLUMNS.items()}
+
+
 def _column(name: str, values: np.ndarray, texts: pa.Array) -> pa.Array:
     if name in ENUM_COLUMNS:
-        members = ENUM_COLUMNS[name]
-        return pa.DictionaryArray.from_arrays(
-            pa.array(values.astype(np.int32)), pa.array([m.name.lower() for m in members])
-        )
+        return pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int32)), pa.array(_WORDS[name]))
     if name in TEXT_COLUMNS:
         # A node has a name in every row; the empty one is the world itself.
         absent = values == 0 if SCHEMA.field(name).nullable else None

@@ -55,5 +55,5 @@ def class_table(run_numbers: Ints, *, overlapped: Flags, fenced: Flags, regresse
     place[overlapped & fenced] = FENCED_OVERLAP
     place[regressed] = TOKEN_REGRESSION
     place[harmed] = HARM
-    names = pa.DictionaryArray.from_arrays(pa.array(place), pa.array(CLASSES)).cast(pa.string())
+    names = pa.array(CLASSES, pa.string()).take(pa.array(place))
     return pa.table([pa.array(run_numbers), names], schema=CLASS_SCHEMA)

@@ -7,6 +7,7 @@ times, so each distinct text is read once, however many rows carry it.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -68,11 +69,8 @@ class Disturbances:
 
     def are(self, kinds: frozenset[str], *phases: str) -> Flags:
         """True for rows of these kinds (and phases, where given)."""
-        wanted = [code for code, name in enumerate(self.kinds) if name in kinds]
-        found = np.isin(self.kind, wanted)
-        if phases:
-            found &= np.isin(self.phase, [code for code, name in enumerate(self.phases) if name in phases])
-        return found
+        found = _are_named(self.kind, self.kinds, kinds)
+        return found & _are_named(self.phase, self.phases, phases) if phases else found
 
     def strikes_that_mattered(self, runs: Runs) -> Flags:
         """True for each strike that changed something: the rows by which a fault begins or fires.
@@ -212,6 +210,13 @@ class Disturbances:
         here = self.on(run, node)
         begins, ends = self._are_pauses
         return int(np.count_nonzero(begins[here])) > int(np.count_nonzero(ends[here]))
+
+
+def _are_named(codes: Ints, names: list[str], wanted: Collection[str]) -> Flags:
+    """Per code into `names`, -1 for none: its name is wanted."""
+    # The last entry is that of the code -1.
+    found: Flags = np.array([*(name in wanted for name in names), False], dtype=np.bool_)[codes]
+    return found
 
 
 def without_crashes_ns(faults_end_ns: Ints, disturbances: Disturbances, is_client: Flags) -> Ints:

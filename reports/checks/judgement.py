@@ -7,9 +7,10 @@ over runs except to describe violations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,16 @@ from reports.checks.measures.handoff import handoffs_table
 from reports.checks.measures.latency import calls_table
 from reports.checks.measures.speed import speed_table
 from reports.checks.promised import with_departures
-from reports.checks.rulings import UNRECORDED, UNSETTLED, Ruling, Violations, verdict_table, with_damaged, with_doubt
+from reports.checks.rulings import (
+    UNRECORDED,
+    UNSETTLED,
+    Ruling,
+    Violations,
+    verdict_table,
+    with_damaged,
+    with_doubt,
+    with_witnesses,
+)
 from reports.checks.situations import reach_table
 from reports.checks.spec import CLAUSES, LIVENESS, VIOLATED
 from reports.checks.witness_rows import witness_writes
@@ -75,7 +85,26 @@ NEEDS_TOKEN = "the scenario shows what a token is worth, and the lock gives none
 NO_CALLS = "the record is of requests on the wire; what calls were made and what they returned is not seen there"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+TABLES: Final = (
+    "verdicts", "classes", "reach", "grants", "tenures", "records", "answers", "speeds", "endings", "threshold_samples",
+)  # fmt: skip
+"""The tables of a `Judgement`."""
+
+Made: TypeAlias = pa.Table | Callable[[], pa.Table]
+"""A table, or what makes it."""
+
+
+class _MadeOnUse:
+    """A table of a judgement, by its name in the class; it is made when it is first asked for."""
+
+    def __set_name__(self, _judgement: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, judgement: Judgement, _type: type) -> pa.Table:
+        return judgement.table(self._name)
+
+
+@final
 class Judgement:
     """The findings of the checks, as tables keyed by run number.
 
@@ -87,18 +116,41 @@ class Judgement:
     answers, speeds: `STORE_ANSWERS_SCHEMA` and `SPEED_SCHEMA`, of real runs only.
     endings: `ENDINGS_SCHEMA`, how the grants of each run ended.
     threshold_samples: `SAMPLES_SCHEMA`, of the measures that each run's thresholds limit.
+
+    Most who judge a single run read its verdicts alone, and the other tables take as long again. So each of them is
+    made when it is first asked for; until all are made, the facts that were read off the history are kept.
     """
 
-    verdicts: pa.Table
-    classes: pa.Table
-    reach: pa.Table
-    grants: pa.Table
-    tenures: pa.Table
-    records: pa.Table
-    answers: pa.Table
-    speeds: pa.Table
-    endings: pa.Table
-    threshold_samples: pa.Table
+    verdicts, classes, reach, grants, tenures = (_MadeOnUse() for _ in range(5))
+    records, answers, speeds, endings, threshold_samples = (_MadeOnUse() for _ in range(5))
+
+    def __init__(
+        self,
+        *,
+        verdicts: pa.Table,
+        classes: Made,
+        reach: Made,
+        grants: Made,
+        tenures: Made,
+        records: Made,
+        answers: Made,
+        speeds: Made,
+        endings: Made,
+        threshold_samples: Made,
+    ) -> None:
+        tables = verdicts, classes, reach, grants, tenures, records, answers, speeds, endings, threshold_samples
+        self._tables: dict[str, Made] = dict(zip(TABLES, tables, strict=True))
+
+    def table(self, name: str) -> pa.Table:
+        """The table of this name in `TABLES`."""
+        found = self._tables[name]
+        if not isinstance(found, pa.Table):
+            found = self._tables[name] = found()
+        return found
+
+    def with_verdicts(self, verdicts: pa.Table) -> Judgement:
+        """This judgement with other verdicts."""
+        return Judgement(**{**self._tables, "verdicts": verdicts})
 
 
 def judge(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] | None = None) -> Judgement:
@@ -110,20 +162,25 @@ def judge(events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] |
     to what is wrong with it, as found elsewhere. Raises HistoryUnreadable for
     tables of another shape.
     """
-    return judge_with_handoffs(events, runs, known_damage=known_damage)[0]
+    return _judged(events, runs, known_damage)[0]
 
 
 def judge_with_handoffs(
     events: pa.Table, runs: pa.Table, *, known_damage: Mapping[int, str] | None = None
 ) -> tuple[Judgement, pa.Table]:
     """As `judge`, and the hand-offs of `measure`, from one reading of the history."""
+    judgement, case = _judged(events, runs, known_damage)
+    return judgement, handoffs_table(case)
+
+
+def _judged(events: pa.Table, runs: pa.Table, known_damage: Mapping[int, str] | None) -> tuple[Judgement, Case]:
+    """As `judge`, and the facts that were read from the events."""
     case = open_case(events, runs, known_damage=known_damage)
-    judgement = _judge(case)
-    accused = judgement.verdicts["run"].filter(pc.equal(judgement.verdicts["verdict"], VIOLATED))
-    if tampered := altered(case.records, set(accused.to_pylist())):
+    judgement, rulings = _ruled(case)
+    if tampered := altered(case.records, _accused(judgement) if _is_any_broken(rulings) else ()):
         case = open_case(events, runs, known_damage={**(known_damage or {}), **tampered})
-        judgement = _judge(case)
-    return _without_late_host(_without_guessed_bounds(judgement, case), case), handoffs_table(case)
+        judgement, rulings = _ruled(case)
+    return _with_doubts(judgement, rulings, case), case
 
 
 def judge_with_violations(events: pa.Table, runs: pa.Table) -> tuple[Judgement, Mapping[str, Violations], Case]:
@@ -135,8 +192,25 @@ def judge_with_violations(events: pa.Table, runs: pa.Table) -> tuple[Judgement, 
     """
     case = open_case(events, runs)
     judgement, rulings = _ruled(case)
-    judgement = _without_late_host(_without_guessed_bounds(judgement, case), case)
+    judgement = _with_doubts(judgement, rulings, case)
     return judgement, {ruling.violations.clause: ruling.violations for ruling in rulings}, case
+
+
+def _is_any_broken(rulings: list[Ruling]) -> bool:
+    return any(len(ruling.violations.run) for ruling in rulings)
+
+
+def _accused(judgement: Judgement) -> set[int]:
+    """The numbers of the runs in which a clause broke."""
+    verdicts = judgement.verdicts
+    return set(verdicts["run"].filter(pc.equal(verdicts["verdict"], VIOLATED)).to_pylist())
+
+
+def _with_doubts(judgement: Judgement, rulings: list[Ruling], case: Case) -> Judgement:
+    """The judgement, with doubts about what broke. Nothing is asked where nothing broke, as in nearly every run."""
+    if not _is_any_broken(rulings):
+        return judgement
+    return _without_late_host(_without_guessed_bounds(judgement, case), case)
 
 
 def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
@@ -146,9 +220,8 @@ def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
     would hold under every bound. A run in which a clause broke is judged once more, with a bound that explains every
     difference of clocks. A clause that breaks then, too, is violated; otherwise it is inconclusive.
     """
-    accused = set(judgement.verdicts["run"].filter(pc.equal(judgement.verdicts["verdict"], VIOLATED)).to_pylist())
     inferred = case.records.runs.filter(pc.fill_null(case.records.runs["is_inferred"], False))
-    inferred = inferred.filter(pc.is_in(inferred["run"], value_set=pa.array(sorted(accused), pa.int64())))
+    inferred = inferred.filter(pc.is_in(inferred["run"], value_set=pa.array(sorted(_accused(judgement)), pa.int64())))
     if not len(inferred):
         return judgement
     place = inferred.column_names.index("drift_bound_ns")
@@ -157,7 +230,7 @@ def _without_guessed_bounds(judgement: Judgement, case: Case) -> Judgement:
     )
     events = case.records.events
     again = _judge(open_case(events.filter(pc.is_in(events["run"], value_set=inferred["run"])), generous))
-    return replace(judgement, verdicts=with_doubt(judgement.verdicts, again.verdicts, UNBOUNDED))
+    return judgement.with_verdicts(with_doubt(judgement.verdicts, again.verdicts, UNBOUNDED))
 
 
 def _without_late_host(judgement: Judgement, case: Case) -> Judgement:
@@ -184,7 +257,7 @@ def _without_late_host(judgement: Judgement, case: Case) -> Judgement:
         again = again.filter(pc.is_in(again["clause"], pa.array(clauses)))
         reason = f"{lateness_text(late_ns[number])}, and that may be all of it"
         verdicts = with_doubt(verdicts, again, reason)
-    return replace(judgement, verdicts=verdicts)
+    return judgement.with_verdicts(verdicts)
 
 
 def _judged_longer(case: Case, number: int, names: tuple[str, ...], late_ns: int) -> pa.Table:
@@ -261,20 +334,21 @@ def _ruled(case: Case, *, promised: Case | None = None) -> tuple[Judgement, list
     told = with_departures(_with_surroundings(pointed, case), promised or case)
     judgement = Judgement(
         verdicts=with_damaged(verdict_table(case.runs.number, told), case.records.damaged),
-        classes=class_table(
+        classes=lambda: class_table(
             case.runs.number,
             overlapped=broken["S3"],
             fenced=checks_tokens(case.events, case.effects, count),
             regressed=broken["S2"],
             harmed=broken["S4"],
         ),
-        reach=reach_table(case),
-        grants=grants_table(truth),
-        tenures=tenures_table(case),
-        records=case.records.table,
-        answers=store_answers_table(case.store_answers, case.runs, truth, case.contradictions, case.origin_ns),
-        speeds=speed_table(case),
-        endings=endings_table(case),
+        reach=partial(reach_table, case),
+        grants=partial(grants_table, truth),
+        tenures=partial(tenures_table, case),
+        records=lambda: case.records.table,
+        answers=lambda: store_answers_table(case.store_answers, case.runs, truth, case.contradictions, case.origin_ns),
+        speeds=partial(speed_table, case),
+        endings=partial(endings_table, case),
+        # Now: this one raises for a threshold that cannot be read.
         threshold_samples=threshold_samples(case),
     )
     return judgement, told
@@ -299,7 +373,7 @@ def _with_surroundings(rulings: list[Ruling], case: Case) -> list[Ruling]:
 
         return replace(violations, witness=witness)
 
-    return [replace(ruling, violations=shown(ruling.violations)) for ruling in rulings]
+    return with_witnesses(rulings, shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,10 @@ from lockref.durations import plain_duration
 from lockref.words import ABSENT, Kind
 from reports.checks.classes import checks_tokens
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import Codes, Flags, Ints
+from reports.checks.facts.columns import Codes, Flags, Ints, are_among
 from reports.checks.facts.segments import rows_of_group
 from reports.checks.facts.surroundings.host import host_lateness_ns
-from reports.checks.rulings import Ruling, Violations
+from reports.checks.rulings import Ruling, Violations, with_witnesses
 
 CLOCK, CLOCKS_APART, PAUSE = "clock", "clocks apart", "pause"
 """Kinds: one clock is wrong; two are wrong, each by less than β; a holder's pause outlasted its grant."""
@@ -70,7 +70,7 @@ class Departure:
 def with_departures(rulings: list[Ruling], case: Case) -> list[Ruling]:
     """The rulings, each witness with the departures before its violation as `beyond_promise`, where there are any."""
     departures = Departures(case)
-    return [replace(ruling, violations=_told(ruling.violations, departures)) for ruling in rulings]
+    return with_witnesses(rulings, lambda violations: _told(violations, departures))
 
 
 def _told(violations: Violations, departures: Departures) -> Violations:
@@ -123,9 +123,9 @@ def _clocks(case: Case, run: int, until_ns: int, late_ns: int) -> list[Departure
     rows = rows_of_group(events.run, run)
     at, wall, kind = (events.integers("at_ns")[rows], events.integers("wall_ns")[rows], events.numbers("kind")[rows])
     known = (wall != ABSENT) & (at <= until_ns)
-    own, follows = known & np.isin(kind, _OWN_CLOCK), known & np.isin(kind, _FOLLOWS)
+    own, follows = known & are_among(kind, _OWN_CLOCK), known & are_among(kind, _FOLLOWS)
     node = events.codes("node")[rows]
-    clients = np.unique(node[own & np.isin(kind, (Kind.CALL, Kind.SENT))]).tolist()
+    clients = np.unique(node[own & are_among(kind, (Kind.CALL, Kind.SENT))]).tolist()
     if not clients:
         return []
     is_simulated = case.runs.texts("world")[run] != "real"

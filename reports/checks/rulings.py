@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -76,6 +76,14 @@ class Ruling:
     violations: Violations
     excused: list[tuple[Flags, str]] = field(default_factory=list)
     undecided: list[tuple[Flags, str]] = field(default_factory=list)
+
+
+def with_witnesses(rulings: Sequence[Ruling], told: Callable[[Violations], Violations]) -> list[Ruling]:
+    """The rulings, with the violations that `told` makes of theirs. Nobody asks for a witness where nothing broke."""
+    return [
+        replace(ruling, violations=told(ruling.violations)) if len(ruling.violations.run) else ruling
+        for ruling in rulings
+    ]
 
 
 def _canonical(witness: dict[str, Any]) -> str:
@@ -159,11 +167,11 @@ def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
     return pa.table(
         [
             pa.array(np.repeat(run_numbers, clauses)),
-            pa.DictionaryArray.from_arrays(pa.array(column), names).cast(pa.string()),
-            pa.DictionaryArray.from_arrays(pa.array(verdict.reshape(-1)), pa.array(_VERDICTS)).cast(pa.string()),
+            names.take(pa.array(column)),
+            pa.array(_VERDICTS, pa.string()).take(pa.array(verdict.reshape(-1))),
             pa.array(count.reshape(-1)),
             pa.array(times, mask=times == ABSENT),
-            pa.DictionaryArray.from_arrays(pa.array(told, mask=told == 0), pa.array(texts)).cast(pa.string()),
+            pa.array(texts, pa.string()).take(pa.array(told, mask=told == 0)),
         ],
         schema=VERDICT_SCHEMA,
     )

@@ -24,7 +24,7 @@ from reports.checks.clauses.takeover import are_resumed
 from reports.checks.disturbances import FAULT_SITUATIONS, PAUSE_KINDS, Disturbances
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
-from reports.checks.facts.columns import Events, Flags, Ints
+from reports.checks.facts.columns import Events, Flags, Ints, are_among
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.reentrancy import are_inner
 from reports.checks.facts.segments import count_at_or_before, last_at_or_before, one_of_each, renumber
@@ -99,9 +99,7 @@ def reach_table(case: Case) -> pa.Table:
     fixed = pa.table(
         [
             pa.array(np.repeat(number, len(names))),
-            pa.DictionaryArray.from_arrays(
-                pa.array(np.tile(np.arange(len(names), dtype=np.int32), truth.runs.count)), pa.array(names)
-            ).cast(pa.string()),
+            pa.array(names, pa.string()).take(pa.array(np.tile(np.arange(len(names)), truth.runs.count))),
             pa.array(counts.reshape(-1).astype(np.int64)),
         ],
         schema=REACH_SCHEMA,
@@ -171,7 +169,7 @@ def _takeovers_after_expiry(case: Case) -> Ints:
     """
     events, changes, grants = case.events, case.truth.changes, case.truth.grants
     # A take-over in two writes deletes the other's record first, or gives it back in the other's place.
-    freed = np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
+    freed = are_among(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
     freed &= changes.is_record[grants.end] & (changes.node[grants.end] != grants.node)
     freed &= changes.node[grants.end] != events.code_of("node", OPERATOR)
     replaced = np.flatnonzero((grants.end_kind == END_TAKEN_OVER) | freed)
@@ -228,12 +226,11 @@ def _unfenced_rows(case: Case) -> pa.Table:
 
 
 def _fault_rows(truth: Truth, disturbances: Disturbances, struck: Flags, prefix: str) -> pa.Table:
-    pairs, counts = np.unique(
-        np.stack((disturbances.run[struck], disturbances.kind[struck]), axis=1), axis=0, return_counts=True
-    )
-    names = [f"{prefix}{disturbances.kinds[int(kind)]}" for kind in pairs[:, 1]]
+    width = max(1, len(disturbances.kinds))
+    pairs, counts = np.unique(disturbances.run[struck] * width + disturbances.kind[struck], return_counts=True)
+    names = [f"{prefix}{disturbances.kinds[kind]}" for kind in (pairs % width).tolist()]
     return pa.table(
-        [pa.array(truth.runs.number[pairs[:, 0]]), pa.array(names, pa.string()), pa.array(counts.astype(np.int64))],
+        [pa.array(truth.runs.number[pairs // width]), pa.array(names, pa.string()), pa.array(counts.astype(np.int64))],
         schema=REACH_SCHEMA,
     )
 
@@ -256,7 +253,7 @@ def _lost_at_work(events: Events, tenures: Tenures) -> Ints:
     """Runs of the tenures whose guard said no, or whose loss was reported, while their client worked."""
     told = np.flatnonzero(tenures.loss_row >= 0)
     op = events.numbers("op")[tenures.loss_row[told]]
-    runs: Ints = tenures.run[told[np.isin(op, (Op.GUARD, Op.NONE))]]
+    runs: Ints = tenures.run[told[are_among(op, (Op.GUARD, Op.NONE))]]
     return runs
 
 
@@ -271,11 +268,15 @@ def _resumptions(case: Case) -> Ints:
 def _forks(case: Case) -> Ints:
     """Runs of the calls by child processes, once per process."""
     operations = case.operations
-    node = np.unique(operations.node)
-    is_child = np.array([case.events.text("node", int(code)).endswith(CHILD_SUFFIX) for code in node], dtype=np.bool_)
-    if not is_child.any():
+    # One place more than there are names: that of NO_TEXT, which is the last one.
+    is_child = np.zeros(case.events.text_count("node") + 1, dtype=np.bool_)
+    is_child[operations.node] = True
+    for node in np.flatnonzero(is_child[:-1]).tolist():
+        is_child[node] = case.events.text("node", node).endswith(CHILD_SUFFIX)
+    is_child[-1] = False
+    of_child = is_child[operations.node]
+    if not of_child.any():
         return np.zeros(0, dtype=np.int64)
-    of_child = np.isin(operations.node, node[is_child])
     pairs = np.unique(np.stack((operations.run[of_child], operations.node[of_child].astype(np.int64)), axis=1), axis=0)
     runs: Ints = pairs[:, 0]
     return runs

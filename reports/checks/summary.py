@@ -19,7 +19,8 @@ from lockref.strict_json import read_object
 from reports.checks.facts.surroundings.integrity import CUT_OFF, DAMAGED
 from reports.checks.judgement import Judgement
 from reports.checks.measures.endings import ENDINGS
-from reports.checks.spec import CAUSES_FIRST, NOT_APPLICABLE, SAFETY
+from reports.checks.situations import REACH_SCHEMA
+from reports.checks.spec import CAUSES_FIRST, NOT_APPLICABLE, SAFETY, VIOLATED
 from reports.checks.verdicts import Counts, Party
 
 
@@ -138,24 +139,35 @@ class Summary(Counts):
         for (party, text), numbers in limited.items():
             of_party = pc.is_in(judgement.threshold_samples["run"], value_set=pa.array(numbers, pa.int64()))
             result.note_limits(party, [text], judgement.threshold_samples.filter(of_party))
-        verdicts = judgement.verdicts.filter(
-            pc.invert(pc.is_in(judgement.verdicts["run"], value_set=pa.array(sorted(unfit), pa.int64())))
-        )
+        verdicts = judgement.verdicts
+        if unfit:
+            verdicts = verdicts.filter(
+                pc.invert(pc.is_in(verdicts["run"], value_set=pa.array(sorted(unfit), pa.int64())))
+            )
         if "S3" in not_demanded:
             verdicts = _without_late_writes(verdicts, judgement.tenures)
-        counted = verdicts.group_by(["clause", "verdict"], use_threads=False).aggregate([("run", "count")])
-        for row in counted.to_pylist():
-            result.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += row["run_count"]
-        for row in judgement.reach.to_pylist():
-            party = parties.get(row["run"], ("", ""))
-            result.reach_situation(party, row["situation"], runs=int(row["count"] > 0), count=row["count"])
+        counted = Counter(zip(*(verdicts[name].to_pylist() for name in ("clause", "verdict")), strict=True))
+        for (clause, verdict), runs_of_it in counted.items():
+            result.verdicts.setdefault(clause, Counter())[verdict] += runs_of_it
+        reached: dict[tuple[Party, str], list[int]] = {}
+        for run, situation, count in zip(
+            *(judgement.reach[name].to_pylist() for name in REACH_SCHEMA.names), strict=True
+        ):
+            found = reached.setdefault((parties.get(run, ("", "")), situation), [0, 0])
+            found[0] += count > 0
+            found[1] += count
+        for (party, situation), (runs_of_it, count) in reached.items():
+            result.reach_situation(party, situation, runs=runs_of_it, count=count)
         for row in judgement.endings.to_pylist():
             result.count_endings({name: row[name] for name in ENDINGS}, row["longest_gap_ns"])
             result.note_host(row["host_late_ns"])
-        result.answers += judgement.answers.to_pylist()
-        result.speeds += judgement.speeds.to_pylist()
-        broken = verdicts.filter(pc.equal(verdicts["verdict"], "violated")).to_pylist()
+        # Of real runs. Tables with so many columns take their time also where they have no row.
+        for told, table in ((result.answers, judgement.answers), (result.speeds, judgement.speeds)):
+            if len(table):
+                told += table.to_pylist()
         findings = []
+        is_any_broken = any(verdict == VIOLATED for _clause, verdict in counted)
+        broken = verdicts.filter(pc.equal(verdicts["verdict"], VIOLATED)).to_pylist() if is_any_broken else []
         for row in broken:
             if row["clause"] in not_demanded:
                 continue

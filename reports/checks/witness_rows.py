@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from lockref.words import ABSENT, Kind, Op, Outcome
-from reports.checks.facts.columns import Events, Ints
+from reports.checks.facts.columns import Events, Ints, are_among
 
 WRITES_TOLD: Final = 6
 """So many writes of a lock are told around a violation: those nearest to it."""
@@ -55,7 +55,7 @@ def witness_writes(
     start, stop = (int(np.searchsorted(events.run, run, side=side)) for side in ("left", "right"))
     rows: Ints = start + np.flatnonzero(events.codes("lock")[start:stop] == code)
     kind, op, outcome = (events.numbers(name)[rows] for name in ("kind", "op", "outcome"))
-    is_write = ~np.isin(op, (Op.READ, Op.NONE, Op.GUARD))
+    is_write = ~are_among(op, (Op.READ, Op.NONE, Op.GUARD))
     is_applied = outcome == Outcome.APPLIED
     if is_recorded_by_service:
         shown = ((kind == Kind.APPLIED) & is_applied) | ((kind == Kind.REPLIED) & ~is_applied)

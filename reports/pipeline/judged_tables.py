@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from reports.checks import Judgement
+from reports.checks.judgement import TABLES, Judgement
 
 
 def judged_tables(judgement: Judgement, handoffs: pa.Table) -> dict[str, pa.Table]:
     """Every table of a judgement by name, and the hand-offs, in plain types."""
-    found = {field.name: getattr(judgement, field.name) for field in fields(judgement)} | {"handoffs": handoffs}
-    return {name: plain(table) for name, table in found.items() if isinstance(table, pa.Table)}
+    found = {name: judgement.table(name) for name in TABLES} | {"handoffs": handoffs}
+    return {name: plain(table) for name, table in found.items()}
 
 
 def plain(table: pa.Table) -> pa.Table:

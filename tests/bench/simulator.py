@@ -9,6 +9,7 @@ from lockref.history import Recorder
 from lockref.lab.loading import load_provider
 from lockref.words import Kind
 from reports.checks import judge
+from reports.checks.summary import Summary
 from scenarios.batch import simulate_many
 from scenarios.definition.load import load_scenario, parse_scenario
 from sim.faults.plan import FaultPlan
@@ -119,7 +120,7 @@ def _judging_against_simulating() -> Figure:
     batch = simulate_many(scenario, spec, range(seeds))
     events, runs = batch.events, batch.runs
     judging, simulating = in_turn(
-        lambda: cpu_seconds(lambda: judge(events, runs)),
+        lambda: cpu_seconds(lambda: Summary.of(judge(events, runs), events, runs)),
         lambda: cpu_seconds(lambda: simulate_many(scenario, spec, range(seeds))),
     )
     ratio = judging.over(simulating)

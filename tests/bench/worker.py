@@ -64,8 +64,8 @@ def _batch() -> Any:
 
 def _judging(_uri: str) -> float:
     events, runs = _batch()
-    judge = _simulator().judge
-    return _per_cpu_second(JUDGED_SEEDS, lambda: judge(events, runs))
+    bench = _simulator()
+    return _per_cpu_second(JUDGED_SEEDS, lambda: bench.Summary.of(bench.judge(events, runs), events, runs))
 
 
 def _lock_cycle(uri: str) -> float:

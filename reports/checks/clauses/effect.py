@@ -22,7 +22,7 @@ from lockref.words import ABSENT, Kind, Op
 from reports.checks.clauses.loss_notice import clock_allowance_ns
 from reports.checks.demands import parse_demand
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints
+from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, are_among
 from reports.checks.facts.effects import Effects
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import below_earlier_maximum
@@ -90,7 +90,7 @@ def find_unfenced(case: Case) -> Ints:
     events, row = case.events, effects.row[late]
     shows = np.unique(events.lock_key[events.integers("token") != ABSENT])
     is_simulated = np.array([world != "real" for world in case.runs.texts("world")], dtype=np.bool_)
-    late = late[~np.isin(events.lock_key[row], shows) & np.isin(events.numbers("op")[row], _ONE_GUARD)]
+    late = late[~np.isin(events.lock_key[row], shows) & are_among(events.numbers("op")[row], _ONE_GUARD)]
     guard = _guards_before(events, effects.row[late])
     late, guard = late[guard >= 0], guard[guard >= 0]
     grant, said_ns = effects.grant[late], events.integers("at_ns")[guard]

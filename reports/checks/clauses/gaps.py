@@ -23,7 +23,7 @@ from reports.checks.clauses.waiting import crash_after
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, rate_allowance
-from reports.checks.facts.columns import Flags, Ints, is_first
+from reports.checks.facts.columns import Flags, Ints, are_among, is_first
 from reports.checks.facts.reentrancy import are_inner, grant_left
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.grants import DELETED, FREED, LIVE, RELEASED
@@ -128,7 +128,7 @@ class _Gaps:
         groups, at = np.unique(waits.group, return_index=True)
         first_run = waits.run[at]
         count = len(grants.first)
-        released = np.isin(grants.end_kind, FREED)
+        released = are_among(grants.end_kind, FREED)
         drift, allowance = bounds.drift_ns[grants.run], bounds.validity_ns[grants.run]
         valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
         span = np.where(valid >= FOREVER, 0, valid - grants.begin_lo_ns)
@@ -181,7 +181,7 @@ class _Gaps:
     def _are_unread(case: Case, group: Ints, after: Ints, until: Ints) -> Flags:
         """Per gap: between two changes of its lock something stood there that is no lock record."""
         changes = case.truth.changes
-        strange = np.concatenate(([0], np.cumsum(~np.isin(changes.state, (LIVE, RELEASED, DELETED)))))
+        strange = np.concatenate(([0], np.cumsum(~are_among(changes.state, (LIVE, RELEASED, DELETED)))))
         start, stop = (np.searchsorted(changes.group, group, side=side) for side in ("left", "right"))
         found: Flags = strange[np.where(until < 0, stop, until)] > strange[np.maximum(start, after + 1)]
         return found
@@ -191,7 +191,7 @@ class _Gaps:
         """Per grant: followed by something that is no lock record, which no lock may take over (D6)."""
         changes, grants = case.truth.changes, case.truth.grants
         state = changes.state[np.maximum(grants.end, 0)] if len(grants.end) else grants.end
-        blocked: Flags = (grants.end >= 0) & ~np.isin(state, (LIVE, RELEASED, DELETED))
+        blocked: Flags = (grants.end >= 0) & ~are_among(state, (LIVE, RELEASED, DELETED))
         return blocked
 
 

@@ -27,7 +27,7 @@ from reports.checks.clauses.waiting import crash_after, over_ns_of, unserved_wai
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
-from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints, are_among
 from reports.checks.facts.operations import witness_call
 from reports.checks.facts.sources.grants import FREED
 from reports.checks.facts.taken_anew import taken_anew_ns
@@ -105,7 +105,7 @@ def _had_release(case: Case) -> Flags:
     """Per run: a grant was given back or its record deleted, so that L3 can be asked."""
     found = np.zeros(case.runs.count, dtype=np.bool_)
     grants = case.truth.grants
-    found[grants.run[np.isin(grants.end_kind, FREED)]] = True
+    found[grants.run[are_among(grants.end_kind, FREED)]] = True
     return found
 
 

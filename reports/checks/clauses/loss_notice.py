@@ -31,7 +31,7 @@ from reports.checks.clauses.belief import describe_tenure
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER, or_zero, rate_allowance
-from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints, are_among
 from reports.checks.facts.operations import witness_call
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.rulings import Violations
@@ -286,7 +286,7 @@ class _Record:
         if not bool(np.all((answer >= 0) & (answer < until_row))):
             return False
         outcome = events.numbers("outcome")[answer]
-        if not bool(np.all(np.isin(outcome, NO_REASONS))):
+        if not bool(np.all(are_among(outcome, NO_REASONS))):
             return False
         shown = events.codes("version")[answer[outcome == Outcome.APPLIED]]
         return self._are_own(int(self._case.operations.grant[acquire]), shown)
@@ -344,7 +344,7 @@ def _first_rows(case: Case, ops: tuple[Op, ...]) -> Ints:
     """Per operation: the first DISBELIEVED row of its tenure with one of these ops, or -1."""
     events, operations = case.events, case.operations
     rows = events.rows(Kind.DISBELIEVED)
-    rows = rows[np.isin(events.numbers("op")[rows], ops)]
+    rows = rows[are_among(events.numbers("op")[rows], ops)]
     acquire = operations.by_request[events.request_keys(rows)]
     found = np.full(len(operations.op), -1, dtype=np.int64)
     # Where an index repeats, numpy keeps the last value assigned.

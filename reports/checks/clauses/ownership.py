@@ -23,7 +23,7 @@ import numpy as np
 
 from lockref.words import ABSENT, OPERATOR, Op, Outcome
 from reports.checks.clauses.takeover import came_early, clear_the_way
-from reports.checks.facts.columns import NO_TEXT, Flags, Ints
+from reports.checks.facts.columns import NO_TEXT, Flags, Ints, are_among
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import last_at_or_before, renumber
 from reports.checks.facts.sources.grants import DELETED, FOREIGN, LIVE, RELEASED
@@ -132,7 +132,7 @@ def _releases_of_other_tasks(truth: Truth, operations: Operations, tenure_of_rel
     held = np.flatnonzero((grants.end >= 0) & grants.lapses)
     ends = grants.end[held]
     is_own = chain.node[ends] == grants.node[held]
-    retired = np.isin(chain.state[ends], (RELEASED, DELETED)) & (chain.sent_row[ends] >= 0)
+    retired = are_among(chain.state[ends], (RELEASED, DELETED)) & (chain.sent_row[ends] >= 0)
     sender = events.codes("task")[np.maximum(chain.sent_row[ends], 0)]
     other = is_own & retired & (sender != grants.task[held])
     held, ends, sender = held[other], ends[other], sender[other].astype(np.int64)

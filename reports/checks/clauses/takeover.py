@@ -30,7 +30,7 @@ import numpy as np
 from lockref.words import ABSENT, OPERATOR
 from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import or_zero, rate_allowance
-from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints, are_among
 from reports.checks.facts.sources.grants import END_DELETED, END_RELEASED, END_TAKEN_OVER
 from reports.checks.facts.sources.open_calls import OpenCalls
 from reports.checks.facts.sources.truth import Truth
@@ -93,7 +93,7 @@ def clear_the_way(truth: Truth, removals: Ints) -> Flags:
 def _removed_by_another(truth: Truth) -> Ints:
     """The grants whose record another client removed on its way to a grant of its own."""
     changes, grants = truth.changes, truth.grants
-    is_removed = np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
+    is_removed = are_among(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses
     removed = np.flatnonzero(is_removed & (changes.node[grants.end] != grants.node)) if len(grants.end) else grants.end
     cleared: Ints = removed[clear_the_way(truth, grants.end[removed])]
     return cleared

@@ -19,7 +19,7 @@ from lockref.words import Op, Outcome
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
 from reports.checks.facts.clocks import FOREVER
-from reports.checks.facts.columns import Ints
+from reports.checks.facts.columns import Ints, are_among
 from reports.checks.facts.waits import Waits, allowances_ns
 
 
@@ -122,7 +122,7 @@ def _busy_until(case: Case, over_ns: Ints) -> Ints:
     is_acquire = operations.op == Op.ACQUIRE
     is_open = operations.outcome == Outcome.NONE
     # An acquire without a definite answer may hold the lock. Until it is over it excuses others' waits, but not longer.
-    unsure = is_acquire & (is_open | np.isin(operations.outcome, (Outcome.AMBIGUOUS, Outcome.REJECTED)))
+    unsure = is_acquire & (is_open | are_among(operations.outcome, (Outcome.AMBIGUOUS, Outcome.REJECTED)))
     until[unsure] = over_ns[unsure]
     # A grant blocks until its release or its process's death, also beyond its validity: whether a lapsed grant is taken
     # over in time is another clause's question, and one delay must not break two.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lockref.words import Kind
 from reports.checks.disturbances import Disturbances, find_disturbances, without_crashes_ns
-from reports.checks.facts.columns import Events, Ints, Runs, require_columns
+from reports.checks.facts.columns import Events, Ints, Runs, are_among, require_columns
 from reports.checks.facts.commits import Commits, find_commits
 from reports.checks.facts.effects import Effects, find_effects
 from reports.checks.facts.operations import Operations, call_of_grant, join_operations, tenure_of_release
@@ -117,7 +117,7 @@ class Case:
         at, kind = self.events.integers("at_ns")[own], self.events.numbers("kind")[own]
         asked = at[kind == Kind.CALL]
         begun = int((asked if len(asked) else at).min(initial=int(self.end_ns[run])))
-        opened, closed = (np.isin(kind, pair).sum() for pair in ((Kind.CALL, Kind.SENT), (Kind.RETURN, Kind.REPLIED)))
+        opened, closed = (are_among(kind, pair).sum() for pair in ((Kind.CALL, Kind.SENT), (Kind.RETURN, Kind.REPLIED)))
         done = int(self.end_ns[run]) if opened > closed or not len(at) else int(at.max())
         return begun, max(done, begun + 1)
 

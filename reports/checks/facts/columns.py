@@ -10,9 +10,10 @@ Columns are turned into arrays when first asked for; most clauses touch few.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -54,14 +55,30 @@ def _same_texts(first: pa.Array, second: pa.Array) -> bool:
     return addresses[0] == addresses[1] or bool(first.equals(second))
 
 
+# Arrow makes names and fields anew each time that a schema is asked for them.
+_OF_EVENTS: Final = tuple(SCHEMA.names)
+_OF_RUNS: Final = tuple(field.name for field in RUNS_SCHEMA if not field.nullable)
+
+
 def require_columns(events: pa.Table, runs: pa.Table) -> None:
     """Raise HistoryUnreadable for tables that are no history; what may be null in the runs table may be absent."""
-    missing = [name for name in SCHEMA.names if name not in events.column_names]
-    if missing:
+    events_have, runs_have = frozenset(events.column_names), frozenset(runs.column_names)
+    if missing := [name for name in _OF_EVENTS if name not in events_have]:
         raise HistoryUnreadable(f"judged a table without the column {missing[0]!r}: a history has {SCHEMA.names}")
-    missing = [field.name for field in RUNS_SCHEMA if not field.nullable and field.name not in runs.column_names]
-    if missing:
+    if missing := [name for name in _OF_RUNS if name not in runs_have]:
         raise HistoryUnreadable(f"judged a runs table without the column {missing[0]!r}")
+
+
+def are_among(numbers: npt.NDArray[np.integer[Any]], members: Sequence[int]) -> Flags:
+    """Per number of an enumeration column: it is one of these members, of which there is at least one.
+
+    For a few members, which are compared one by one. numpy's `isin` takes five times as long for a hundred numbers, and
+    fifty times for millions of bytes.
+    """
+    found: Flags = numbers == int(members[0])
+    for member in members[1:]:
+        found |= numbers == int(member)
+    return found
 
 
 def is_first(group: Ints) -> Flags:
@@ -86,7 +103,7 @@ class Events:
     """
 
     def __init__(self, table: pa.Table, run_numbers: Ints) -> None:
-        for field in SCHEMA:
+        for field in () if table.schema.equals(SCHEMA) else SCHEMA:
             if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(table.schema.field(field.name).type):
                 position = table.column_names.index(field.name)
                 table = table.set_column(position, field.name, pc.dictionary_encode(table.column(field.name)))
@@ -94,6 +111,9 @@ class Events:
         self.count = len(table)
         self._cache: dict[str, Any] = {}
         self._texts: dict[str, pa.Array] = {}
+        self._rows: dict[tuple[Kind, ...], Ints] = {}
+        self._keys: dict[Kind, Ints] = {}
+        self._places: dict[tuple[object, ...], int] = {}
         self._order: Ints | None = None
         self.run = self._positions(integers_of(self._table.column("run")), run_numbers)
         seq = integers_of(self._table.column("seq"))
@@ -146,7 +166,7 @@ class Events:
         return found
 
     def _store(self, name: str, codes: Codes, texts: pa.Array) -> None:
-        empty = pc.index(texts, "").as_py() if len(texts) else -1
+        empty = self._place(texts, "")
         if empty >= 0 and bool((codes == empty).any()):
             codes = np.where(codes == empty, np.int32(NO_TEXT), codes)
         if len(texts) and texts.null_count:
@@ -202,13 +222,17 @@ class Events:
 
     def code_of(self, name: str, text: str) -> int:
         """The code of a text, or -2, which no row has."""
-        texts = self.dictionary(name)
-        # Columns of one recorder share their texts, and looking for what is not there reads them all.
-        key = f"code {[buffer.address for buffer in texts.buffers() if buffer is not None]} {text}"
-        if key not in self._cache:
-            self._cache[key] = pc.index(texts, text).as_py() if len(texts) else -1
-        found: int = self._cache[key]
+        found = self._place(self.dictionary(name), text)
         return found if found >= 0 else -2
+
+    def _place(self, texts: pa.Array, text: str) -> int:
+        """The position of a text in a dictionary, or -1."""
+        # Columns of one recorder share their texts, and looking for what is not there reads them all.
+        key = (text, *(0 if buffer is None else buffer.address for buffer in texts.buffers()))
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = pc.index(texts, text).as_py() if len(texts) else -1
+        return found
 
     def text_count(self, name: str) -> int:
         """One more than the largest code."""
@@ -216,14 +240,9 @@ class Events:
 
     def rows(self, *kinds: Kind) -> Ints:
         """Positions of the events of these kinds, ascending."""
-        key = f"rows {kinds}"
-        if key not in self._cache:
-            kind = self.numbers("kind")
-            chosen = kind == kinds[0]
-            for other in kinds[1:]:
-                chosen |= kind == other
-            self._cache[key] = np.flatnonzero(chosen)
-        found: Ints = self._cache[key]
+        found = self._rows.get(kinds)
+        if found is None:
+            found = self._rows[kinds] = np.flatnonzero(are_among(self.numbers("kind"), kinds))
         return found
 
     @cached_property
@@ -271,12 +290,10 @@ class Events:
 
     def request_keys_of(self, kind: Kind) -> Ints:
         """`request_keys` of all events of a kind. Read-only: they are looked up once, for every check that joins."""
-        key = f"request keys {kind}"
-        if key not in self._cache:
-            keys = self.request_keys(self.rows(kind))
-            keys.flags.writeable = False
-            self._cache[key] = keys
-        found: Ints = self._cache[key]
+        found = self._keys.get(kind)
+        if found is None:
+            found = self._keys[kind] = self.request_keys(self.rows(kind))
+            found.flags.writeable = False
         return found
 
     def index_by_request(self, kind: Kind) -> Ints:
@@ -317,6 +334,7 @@ class Runs:
         self.count = len(table)
         self._integers: dict[str, Ints] = {}
         self._claims: list[list[str]] | None = None
+        self._maps: dict[str, list[dict[str, Any]]] = {}
         self.number = self.integers("run")
         assert len(np.unique(self.number)) == self.count, "a run has one row"
 
@@ -341,10 +359,13 @@ class Runs:
         return np.array([word in claims for claims in self._claims], dtype=np.bool_)
 
     def maps(self, name: str) -> list[dict[str, Any]]:
-        """A column of maps; an empty one for null, and everywhere in a table that does not have the column."""
-        if name not in self.table.column_names or self.table.column(name).null_count == self.count:
-            return []
-        return [dict(pairs or ()) for pairs in self.table.column(name).to_pylist()]
+        """A column of maps, to read only; an empty map for null. No maps for a table without the column, or a value."""
+        if name not in self._maps:
+            place = self.table.schema.get_field_index(name)
+            is_empty = place < 0 or self.table.column(place).null_count == self.count
+            column = () if is_empty else self.table.column(place).to_pylist()
+            self._maps[name] = [dict(pairs or ()) for pairs in column]
+        return self._maps[name]
 
     @cached_property
     def is_cut_off(self) -> Flags:

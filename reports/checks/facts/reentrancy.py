@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from lockref.words import Op, Outcome
-from reports.checks.facts.columns import Flags, Ints
+from reports.checks.facts.columns import Flags, Ints, are_among
 from reports.checks.facts.operations import Operations
 from reports.checks.facts.segments import count_at_or_before, renumber
 
@@ -35,12 +35,14 @@ def grant_left(operations: Operations, tenure_of_release: Ints) -> Ints:
 
 def are_inner(operations: Operations, tenure_of_release: Ints, which: Ints, *, row_count: int) -> Flags:
     """Per release of `which`: it is an inner one. A release without a known grant is none."""
-    left = grant_left(operations, tenure_of_release)
     enters = np.flatnonzero(operations.is_granted & (operations.grant >= 0))
-    leaves = np.flatnonzero((operations.op == Op.RELEASE) & (left >= 0) & np.isin(operations.outcome, LEAVES))
     inner = np.zeros(len(which), dtype=np.bool_)
     # Only what a client can leave and still be in has an inner unlock: a grant that was entered twice, or more often.
     entries = np.bincount(operations.grant[enters], minlength=int(operations.grant.max(initial=-1)) + 1)
+    if int(entries.max(initial=0)) <= 1:
+        return inner
+    left = grant_left(operations, tenure_of_release)
+    leaves = np.flatnonzero((operations.op == Op.RELEASE) & (left >= 0) & are_among(operations.outcome, LEAVES))
     asked = np.flatnonzero(left[which] >= 0)
     asked = asked[entries[left[which[asked]]] > 1]
     if len(asked) == 0:
@@ -65,6 +67,6 @@ def are_inner(operations: Operations, tenure_of_release: Ints, which: Ints, *, r
     )
     assert bool(np.all(entered >= 0) and np.all(gone >= 0)), "entries and leaves are counted from the first call on"
     # The unlock that is asked about counts as an attempt to leave, whatever came of it.
-    is_refused = ~np.isin(operations.outcome[which[asked]], LEAVES)
+    is_refused = ~are_among(operations.outcome[which[asked]], LEAVES)
     inner[asked] = entered > gone + is_refused
     return inner

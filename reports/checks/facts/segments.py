@@ -9,10 +9,14 @@ earlier maximum. Only groups with a suspicious pair are looked at one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
 from reports.checks.facts.columns import Codes, Flags, Ints, is_first
+
+SMALL: Final = 256
+"""Rows that are sorted sooner than looked at: is their order there?"""
 
 
 def ordinals(first: Flags, counted: Flags) -> Ints:
@@ -76,6 +80,8 @@ def last_at_or_before(
 
 def in_order(group: Ints, row: Ints) -> Ints | slice:
     """By group, then by row, then as they come: what to index with, and nothing is moved where that order is there."""
+    if len(row) <= SMALL:
+        return np.lexsort((row, group))
     step = np.diff(row)
     if bool(np.all(step >= 0)):
         if bool(np.all(group[1:] >= group[:-1])):

@@ -17,7 +17,7 @@ record_growth         per lock: by how many bytes its longest record exceeds its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +29,7 @@ from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.clauses.waiting import over_ns_of
 from reports.checks.facts.bounds import Bounds
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import NO_TEXT, Codes, Ints, is_first
+from reports.checks.facts.columns import NO_TEXT, Codes, Ints, are_among, is_first
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.surroundings.host import HANDOVER_SPANS, TURN_SPANS, host_lateness_ns
 from reports.checks.facts.tables import text_column
@@ -47,6 +47,12 @@ _MAIN_TASK: Final = "main"
 _WRITES: Final = (Op.ACQUIRE, Op.RENEW, Op.RELEASE, Op.WRITE)
 
 
+@cache
+def no_samples() -> pa.Table:
+    """`SAMPLES_SCHEMA` without a row, made once."""
+    return SAMPLES_SCHEMA.empty_table()
+
+
 def threshold_samples(case: Case) -> pa.Table:
     """`SAMPLES_SCHEMA`: the samples that the thresholds of each run ask for. Raises HistoryUnreadable for a threshold
     that cannot be read.
@@ -59,7 +65,9 @@ def threshold_samples(case: Case) -> pa.Table:
             raise HistoryUnreadable(f"run {case.runs.number[run]}: a threshold {error}") from error
         for measure in sorted(named):
             asked.setdefault(measure, []).append(run)
-    found = [SAMPLES_SCHEMA.empty_table()]
+    if not asked:
+        return no_samples()
+    found = []
     for measure, runs in asked.items():
         samples = _MEASURED[measure](case)
         wanted = pc.is_in(samples["run"], value_set=pa.array(case.runs.number[runs]))
@@ -322,10 +330,10 @@ def _objects_left(case: Case) -> pa.Table:
     # A program on the wire keeps its work in the store, too: there only the locks' own objects count.
     has_calls = np.isin(np.arange(case.runs.count), operations.run)
     rows = rows[has_calls[events.run[rows]] | np.isin(key[rows], case.truth.grants.group)]
-    is_write = np.isin(op[rows], _WRITES)
+    is_write = are_among(op[rows], _WRITES)
     is_clients = events.sent_by_request[events.request_keys(rows)] >= 0
     written = rows[is_write & is_clients]
-    is_telling = (is_write | np.isin(op[rows], (Op.READ, Op.DELETE))) & np.isin(key[rows], key[written])
+    is_telling = (is_write | are_among(op[rows], (Op.READ, Op.DELETE))) & np.isin(key[rows], key[written])
     rows, is_write = rows[is_telling], is_write[is_telling]
     is_there = is_write | ((op[rows] == Op.READ) & (events.codes("version")[rows] != NO_TEXT))
     last = _last_of_each(key[rows])

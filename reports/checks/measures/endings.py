@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lockref.words import ABSENT, Op
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import Ints
+from reports.checks.facts.columns import Ints, are_among
 from reports.checks.facts.sources.grants import END_DELETED, END_HANDED_OVER, END_RELEASED, FREED, OPEN
 from reports.checks.facts.surroundings.host import host_lateness_ns
 
@@ -39,10 +39,10 @@ def endings_table(case: Case) -> pa.Table:
     grants, count = case.truth.grants, case.runs.count
     run, kind, valid = grants.run, grants.end_kind, grants.valid_until_true_ns
     over_ns = np.where(grants.end_hi_ns == ABSENT, case.end_ns[run], grants.end_hi_ns)
-    is_freed = np.isin(kind, FREED)
+    is_freed = are_among(kind, FREED)
     is_lapsed = ~is_freed & (valid != ABSENT) & (over_ns >= valid)
     is_of = {
-        "released": np.isin(kind, (END_RELEASED, END_HANDED_OVER)),
+        "released": are_among(kind, (END_RELEASED, END_HANDED_OVER)),
         "lapsed": is_lapsed,
         "deleted": kind == END_DELETED,
         "replaced": (kind != OPEN) & ~is_freed & ~is_lapsed,

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from lockref.words import ABSENT, Kind, Op, Outcome
-from reports.checks.facts.columns import Events, Flags, Ints, Runs, is_first
+from reports.checks.facts.columns import Events, Flags, Ints, Runs, are_among, is_first
 from reports.checks.facts.segments import renumber
 from reports.checks.facts.sources.protocols import CHAIN, Locks
 
@@ -150,12 +150,12 @@ class _Writes:
     def __init__(self, events: Events) -> None:
         op, outcome, lock = events.numbers("op"), events.numbers("outcome"), events.codes("lock")
         sent = events.rows(Kind.SENT)
-        sent = sent[~np.isin(op[sent], _NO_WRITES)]
+        sent = sent[~are_among(op[sent], _NO_WRITES)]
         replied = events.rows(Kind.REPLIED)
         # A simulated service says itself what took effect.
         told = events.rows(Kind.APPLIED)
         told = told if len(told) else replied
-        self.applied = told[(outcome[told] == Outcome.APPLIED) & ~np.isin(op[told], _NO_WRITES)]
+        self.applied = told[(outcome[told] == Outcome.APPLIED) & ~are_among(op[told], _NO_WRITES)]
         sending = events.sent_by_request[events.request_keys(self.applied)]
         self.sent = np.where(sending >= 0, sending, self.applied)
         answer = events.index_by_request(Kind.REPLIED)[events.request_keys(sent)]
@@ -212,7 +212,7 @@ def _last_quiet(events: Events, writes: _Writes, limit: Ints) -> Ints:
     parts = [len(writes.busy), len(writes.answered), len(writes.applied)]
     step = np.repeat(np.array([1, -1, 0], dtype=np.int64), parts)
     # What the record says from this row on: 1 free, 0 held; -1 no change.
-    freed = np.isin(op[writes.applied], (Op.RELEASE, Op.DELETE)).astype(np.int64)
+    freed = are_among(op[writes.applied], (Op.RELEASE, Op.DELETE)).astype(np.int64)
     state = np.concatenate((np.full(parts[0] + parts[1], -1, dtype=np.int64), freed))
     order = np.lexsort((step != 0, rows, lock[rows]))
     rows, step, state = rows[order], step[order], state[order]

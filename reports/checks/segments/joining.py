@@ -30,9 +30,11 @@ from reports.checks.facts.surroundings.integrity import CUT_OFF, RECORD_SCHEMA, 
 from reports.checks.facts.surroundings.store_answers import STORE_ANSWERS_SCHEMA
 from reports.checks.judgement import ABOUT_TIME, Judgement
 from reports.checks.measures.endings import ENDINGS, ENDINGS_SCHEMA
+from reports.checks.measures.speed import no_speeds
 from reports.checks.rulings import VERDICT_SCHEMA, Violations
 from reports.checks.situations import REACH_SCHEMA
 from reports.checks.spec import CLAUSES, COMMITS, HELD, INCONCLUSIVE, NOT_APPLICABLE, VIOLATED
+from reports.checks.thresholds.kept import SAMPLES_SCHEMA
 from reports.checks.witness_rows import WRITES_TOLD
 
 IN_SEGMENTS: Final[Mapping[str, str]] = {
@@ -177,7 +179,9 @@ class JoinedJudgement:
     _host_late_ns: int = 0
     _answers: dict[str, Any] = field(default_factory=dict)
     _silences: dict[int, dict[str, Any]] = field(default_factory=dict)
-    _last: Judgement | None = None
+    # Of the last piece. Not its judgement, which may keep the facts of its events.
+    _grants: pa.Table | None = None
+    _tenures: pa.Table | None = None
     _with_token: pa.Table | None = None
 
     def add(self, found: Stretch, known: Stretch | None, *, seq_at: list[int], told_from_ns: int) -> None:
@@ -230,7 +234,7 @@ class JoinedJudgement:
         if self._with_token is None:
             with_token = tenures.filter(tenures["token"].is_valid())
             self._with_token = with_token.slice(0, 1) if len(with_token) else None
-        self._last = found.judgement
+        self._grants, self._tenures = found.judgement.grants, tenures
 
     def doubt(self) -> None:
         """An event named what is not carried: no clause is said to hold."""
@@ -239,8 +243,9 @@ class JoinedJudgement:
 
     def judgement(self, *, is_cut_off: bool) -> Judgement:
         """The judgement of the run, once its last piece was added. Its speed and thresholds are not measured."""
-        last = self._last
-        assert last is not None, "a run without a piece has no judgement"
+        grants, tenures = self._grants, self._tenures
+        assert grants is not None, "a run without a piece has no judgement"
+        assert tenures is not None, "a run without a piece has no judgement"
         for name, why in OF_THE_WHOLE.items():
             clause = self._clauses[name]
             if clause.is_held or clause.count:
@@ -255,7 +260,6 @@ class JoinedJudgement:
         endings = {name: max(self._endings[name], 0) for name in ENDINGS}
         ending = {"run": run, **endings, "longest_gap_ns": self._gap_ns, "host_late_ns": self._host_late_ns}
         state = CUT_OFF if is_cut_off else WHOLE
-        tenures = last.tenures
         if self._with_token is not None and tenures["token"].null_count == len(tenures):
             tenures = pa.concat_tables([self._with_token, tenures])
         verdicts = [each.row(run, name) for name, each in self._clauses.items()]
@@ -263,13 +267,13 @@ class JoinedJudgement:
             verdicts=pa.Table.from_pylist(verdicts, VERDICT_SCHEMA),
             classes=pa.Table.from_pylist([{"run": run, "class": self._class()}], CLASS_SCHEMA),
             reach=pa.Table.from_pylist(reach, REACH_SCHEMA),
-            grants=last.grants,
+            grants=grants,
             tenures=tenures,
             records=pa.Table.from_pylist([{"run": run, "state": state, "why": None}], RECORD_SCHEMA),
             answers=self._answers_table(),
-            speeds=last.speeds.slice(0, 0),
+            speeds=no_speeds(),
             endings=pa.Table.from_pylist([ending], ENDINGS_SCHEMA),
-            threshold_samples=last.threshold_samples.slice(0, 0),
+            threshold_samples=SAMPLES_SCHEMA.empty_table(),
         )
 
     def _class(self) -> str:

@@ -22,7 +22,7 @@ from lockref.history import RUNS_SCHEMA, SCHEMA
 from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.clauses.ownership import find_revivals, sent_in_acquire
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, Runs, require_columns
+from reports.checks.facts.columns import NO_TEXT, Events, Flags, Ints, Runs, are_among, require_columns
 from reports.checks.judgement import Judgement, judge, judge_with_violations
 from reports.checks.segments.carried import GRANTS_CARRIED, carried_rows
 from reports.checks.segments.joining import JoinedJudgement, Stretch
@@ -214,17 +214,17 @@ def _names_what_is_gone(events: Events, kept: int) -> bool:
     place = np.arange(events.count)
     is_new: Flags = place >= kept
     calls = events.index_by_request(Kind.CALL)
-    tenure = np.flatnonzero(is_new & np.isin(kind, (Kind.BELIEVED, Kind.EFFECT)) & (request >= 0))
+    tenure = np.flatnonzero(is_new & are_among(kind, (Kind.BELIEVED, Kind.EFFECT)) & (request >= 0))
     if bool(np.any(calls[events.request_keys(tenure)] < 0)):
         return True
-    told = np.flatnonzero(is_new & np.isin(kind, (Kind.APPLIED, Kind.REPLIED)) & (request >= 0) & (op != Op.READ))
+    told = np.flatnonzero(is_new & are_among(kind, (Kind.APPLIED, Kind.REPLIED)) & (request >= 0) & (op != Op.READ))
     if bool(np.any(events.sent_by_request[events.request_keys(told)] < 0)):
         return True
     # A record that is renewed or given back names its owner. A name that no carried write and no acquire shows is gone,
     # or one that a lock writes into every record that it gives back, which the carried writes show, too.
     owner = events.codes("owner")
-    is_write = np.isin(kind, (Kind.APPLIED, Kind.REPLIED)) & (events.numbers("outcome") == Outcome.APPLIED)
-    is_kept = is_write & np.isin(op, (Op.RENEW, Op.RELEASE)) & (owner != NO_TEXT)
+    is_write = are_among(kind, (Kind.APPLIED, Kind.REPLIED)) & (events.numbers("outcome") == Outcome.APPLIED)
+    is_kept = is_write & are_among(op, (Op.RENEW, Op.RELEASE)) & (owner != NO_TEXT)
     # Where the service does not tell what took effect, an acquire that was sent may have.
     is_told = bool(np.any(kind == Kind.APPLIED))
     known = np.unique(owner[(is_write & ~is_new) | ((op == Op.ACQUIRE) & (is_write | (not is_told)))])

@@ -193,7 +193,7 @@ JUDGE_MUTANTS = [
     ("clauses.answers", "wrong = readable[acquire] & (token != operations.token[acquire])", "wrong = readable[acquire]"),  # noqa: E501
     ("facts.reentrancy", "inner[asked] = entered > gone", "inner[asked] = entered >= gone"),
     ("facts.reentrancy", "np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))", "0 * np.concatenate((operations.grant[enters], left[leaves], left[which[asked]]))"),  # noqa: E501
-    ("facts.reentrancy", "& np.isin(operations.outcome, LEAVES)", ""),
+    ("facts.reentrancy", "& are_among(operations.outcome, LEAVES)", ""),
     ("clauses.gaps", "np.flatnonzero(judged & (gaps.until_ns - since > limit", "np.flatnonzero(judged & (gaps.until_ns - since >= 10 * limit"),  # noqa: E501
     ("clauses.gaps", "and waited > limit[gap]:", "and waited >= limit[gap]:"),
     ("clauses.loss_notice", "(tenures.last_ns[known] > end + clock_allow", "(tenures.last_ns[known] >= end + clock_allow"),  # noqa: E501
@@ -201,7 +201,7 @@ JUDGE_MUTANTS = [
     ("clauses.loss_notice", "return min(reported, until) > due + paused", "return min(reported, until) > due"),
     ("clauses.loss_notice", "until = min(over, disturbances.crashed_ns(run, node, after_row=int(operations.call_row[acquire])))", "until = over"),  # noqa: E501
     ("clauses.loss_notice", "(answer >= 0) & (answer < until_row)", "(answer >= 0)"),
-    ("clauses.loss_notice", "np.isin(outcome, NO_REASONS)", "outcome == Outcome.APPLIED"),
+    ("clauses.loss_notice", "are_among(outcome, NO_REASONS)", "outcome == Outcome.APPLIED"),
     ("clauses.loss_notice", "return bool(np.all(np.isin(other, own)))", "return True"),
     ("clauses.loss_notice", "changes.version[int(grants.first[grant]) : end])", "changes.version[int(grants.first[grant]) : 0])"),  # noqa: E501
     ("clauses.loss_notice", "or task[sent] == case.operations.task[acquire]", ""),
@@ -298,7 +298,7 @@ JUDGE_MUTANTS = [
     ("judgement", "_SPANS: Final = (\"validity_ns\", \"poll", "_SPANS: Final = (\"poll"),
     ("judgement", "pc.add(known, late_ns)", "pc.add(known, 2 * late_ns)"),
     ("promised", "max(READING_NS, late_ns)", "READING_NS"),
-    ("clauses.waiting", "np.isin(operations.outcome, (Outcome.AMBIGUOUS, Outcome.REJECTED))", "np.isin(operations.outcome, (Outcome.AMBIGUOUS,))"),  # noqa: E501
+    ("clauses.waiting", "are_among(operations.outcome, (Outcome.AMBIGUOUS, Outcome.REJECTED))", "are_among(operations.outcome, (Outcome.AMBIGUOUS,))"),  # noqa: E501
     ("clauses.waiting", "busy_from = np.where(operations.is_granted, operations.return_at_ns, operations.call_at_ns)", "busy_from = operations.call_at_ns"),  # noqa: E501
     ("clauses.ownership", "(chain.token[here] != ABSENT) & (chain.token[here] < chain.token[granted])", "(chain.token[here] < chain.token[granted])"),  # noqa: E501
     ("clauses.ownership", "foul[is_strange] |= _named_an_earlier_grant(truth, here[is_strange])", "foul[is_strange] = True"),  # noqa: E501
@@ -320,8 +320,8 @@ JUDGE_MUTANTS = [
     ("clauses.takeover", "at = changes.at_hi_ns[action]", "at = changes.at_lo_ns[action]"),
     ("clauses.takeover", "& ~changes.is_hole[ending]", ""),
     ("clauses.takeover", "clears: Flags = (sent >= 0) & changes.is_conditional[removals]", "clears: Flags = (sent >= 0)"),  # noqa: E501
-    ("clauses.takeover", "np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses", "np.isin(grants.end_kind, (END_RELEASED,)) & grants.lapses"),  # noqa: E501
-    ("clauses.takeover", "np.isin(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses", "np.isin(grants.end_kind, (END_DELETED,)) & grants.lapses"),  # noqa: E501
+    ("clauses.takeover", "are_among(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses", "are_among(grants.end_kind, (END_RELEASED,)) & grants.lapses"),  # noqa: E501
+    ("clauses.takeover", "are_among(grants.end_kind, (END_RELEASED, END_DELETED)) & grants.lapses", "are_among(grants.end_kind, (END_DELETED,)) & grants.lapses"),  # noqa: E501
     ("clauses.takeover", "is_removed & (changes.node[grants.end] != grants.node)", "is_removed"),
     ("clauses.takeover", "(changes.owner[ending] != grants.owner[taken]) | (changes.node[ending] != grants.node[taken])", "(changes.owner[ending] != grants.owner[taken])"),  # noqa: E501
     ("clauses.takeover", "before_row=int(changes.sent_row[ending[one]])", "before_row=10**9"),

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from lockref.words import Op, Outcome
-from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, are_among
 from reports.checks.facts.segments import rows_of_group, suspicious_groups
 from reports.checks.facts.sources.chain_walk import Walk
 from reports.checks.facts.sources.chain_writes import ABSENT_STATE, Write, times_from
@@ -121,7 +121,7 @@ def _refused_and_read(events: Events, replied: Ints) -> Ints:
     op, outcome, content = events.numbers("op"), events.numbers("outcome"), events.codes("content")
     known = replied[content[replied] != NO_TEXT]
     is_read = op[known] == Op.READ
-    is_refused = ~is_read & np.isin(outcome[known], _REFUSALS)
+    is_refused = ~is_read & are_among(outcome[known], _REFUSALS)
     where = events.lock_key[known] * (events.text_count("content") + 1) + content[known]
     refused: Ints = known[is_refused & np.isin(where, where[is_read & (outcome[known] == Outcome.APPLIED)])]
     return refused
@@ -181,7 +181,7 @@ class _Locks:
         events = self._events
         rows = self._unanswered[rows_of_group(self._unanswered_lock, key)]
         sent_row = events.sent_by_request[events.request_keys(rows)]
-        is_refused = np.isin(events.numbers("outcome")[rows], _REFUSALS)
+        is_refused = are_among(events.numbers("outcome")[rows], _REFUSALS)
         found: list[Write] = []
         for write, refused in zip(
             self._writes(rows, sent_row, np.full(len(rows), NO_TEXT)), is_refused.tolist(), strict=True

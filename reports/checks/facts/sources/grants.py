@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockref.words import ABSENT, OPERATOR
-from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs, is_first
+from reports.checks.facts.columns import NO_TEXT, Codes, Events, Flags, Ints, Runs, are_among, is_first
 from reports.checks.facts.segments import ordinals
 from reports.checks.witness_rows import BY_HAND, witness_row
 
@@ -139,7 +139,7 @@ def is_given(changes: Changes, first: Ints) -> Flags:
 def given_back(grants: Grants) -> Flags:
     """True for each grant that its holder ended: the record says so, its node deleted it, or gave it to another."""
     deleted = grants.end_kind == END_DELETED
-    found: Flags = np.isin(grants.end_kind, (END_RELEASED, END_HANDED_OVER))
+    found: Flags = are_among(grants.end_kind, (END_RELEASED, END_HANDED_OVER))
     found[deleted] = grants.changes.node[grants.end[deleted]] == grants.node[deleted]
     return found
 

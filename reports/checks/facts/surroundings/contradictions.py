@@ -74,7 +74,7 @@ def find_contradictions(truth: Truth) -> Contradictions:
         np.array([world == "real" for world in truth.runs.texts("world")], dtype=np.bool_)
         & ~truth.is_recorded_by_service
     )
-    rows = events.rows(Kind.REPLIED)
+    rows = events.rows(Kind.REPLIED) if is_real.any() else np.zeros(0, dtype=np.int64)
     rows = rows[is_real[events.run[rows]] & truth.lock_groups[events.lock_key[rows]]]
     rows = rows[(events.numbers("op")[rows] == Op.READ) & (events.numbers("outcome")[rows] == Outcome.APPLIED)]
     rows = rows[events.sent_by_request[events.request_keys(rows)] >= 0]

@@ -13,7 +13,7 @@ import numpy as np
 
 from lockref.words import ABSENT, Kind, Op
 from reports.checks.facts.case import Case
-from reports.checks.facts.columns import Ints
+from reports.checks.facts.columns import Ints, are_among
 
 NOTICED_NS = 100_000_000
 """Below this a machine is in time: the second that every bound of a real run allows is ten times as much."""
@@ -61,6 +61,6 @@ def _of_the_store(case: Case, kind: Kind, asked: np.ndarray) -> Ints:
     events = case.events
     rows = events.rows(kind)
     op = events.numbers("op")[rows]
-    keep = asked[events.run[rows]] & np.isin(op, (Op.ACQUIRE, Op.RENEW, Op.RELEASE, Op.READ, Op.DELETE, Op.WRITE))
+    keep = asked[events.run[rows]] & are_among(op, (Op.ACQUIRE, Op.RENEW, Op.RELEASE, Op.READ, Op.DELETE, Op.WRITE))
     found: Ints = rows[keep & (events.integers("request")[rows] != ABSENT)]
     return found

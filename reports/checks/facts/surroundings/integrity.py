@@ -17,6 +17,7 @@ runs in which a clause broke; `lockref check`, which tells the digest of all, as
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -149,8 +150,9 @@ def numbered(events: pa.Table) -> pa.Table:
 
 
 def _with_every_column(runs: pa.Table) -> pa.Table:
+    known = frozenset(runs.column_names)
     for field in RUNS_SCHEMA:
-        if field.nullable and field.name not in runs.column_names:
+        if field.nullable and field.name not in known:
             runs = runs.append_column(field, pa.nulls(len(runs), field.type))
     return runs
 
@@ -161,12 +163,11 @@ def _integers(table: pa.Table, name: str) -> Ints:
 
 def _of_descriptions(events: pa.Table, number: Ints) -> dict[int, str]:
     """Runs that the runs table describes more than once, or not although it describes others."""
-    known, times = np.unique(number, return_counts=True)
-    damaged = dict.fromkeys(known[times > 1].tolist(), TWICE_DESCRIBED)
-    if len(known):
+    known = Counter(number.tolist())
+    damaged = dict.fromkeys(sorted(run for run, times in known.items() if times > 1), TWICE_DESCRIBED)
+    if known:
         run = _integers(events, "run")
-        seen = np.unique(run[is_first(run)])
-        damaged |= dict.fromkeys(np.setdiff1d(seen, known).tolist(), UNDESCRIBED)
+        damaged |= dict.fromkeys(sorted(set(run[is_first(run)].tolist()).difference(known)), UNDESCRIBED)
     return damaged
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ import pyarrow as pa
 from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks.disturbances import Disturbances
 from reports.checks.facts.clocks import FOREVER
-from reports.checks.facts.columns import Events, Flags, Ints, Runs
+from reports.checks.facts.columns import Events, Flags, Ints, Runs, are_among
 from reports.checks.facts.sources.truth import Truth
 from reports.checks.facts.surroundings.contradictions import Contradictions, describe_contradiction
 
@@ -150,7 +151,7 @@ class _Requests:
         )
 
 
-_SERVED = np.array([Outcome.APPLIED, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED], dtype=np.uint8)
+_SERVED = (Outcome.APPLIED, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT, Outcome.THROTTLED)
 
 
 def find_store_answers(
@@ -217,7 +218,7 @@ def _requests(events: Events, sent: Ints, replies: Ints, *, begin_ns: int, end_n
     return _Requests(
         sent_ns=np.clip(at[sent], begin_ns, end_ns)[order],
         end_ns=np.clip(ended, begin_ns, end_ns)[order],
-        is_served=np.isin(answer, _SERVED) | is_beside,
+        is_served=are_among(answer, _SERVED) | is_beside,
         is_refused=(answer == Outcome.REJECTED) & ~is_beside,
         is_open=is_open[order],
         reply_row=replies[order],
@@ -303,10 +304,18 @@ def _over_time(requests: _Requests, *, begin_ns: int, end_ns: int) -> tuple[tupl
     return tuple(zip(edges[:-1], edges[1:], *columns, strict=True))
 
 
+@cache
+def no_answers() -> pa.Table:
+    """`STORE_ANSWERS_SCHEMA` without a row, made once."""
+    return STORE_ANSWERS_SCHEMA.empty_table()
+
+
 def store_answers_table(
     answers: list[StoreAnswers], runs: Runs, truth: Truth, contradictions: Contradictions, origin_ns: Ints
 ) -> pa.Table:
     """`STORE_ANSWERS_SCHEMA`. origin_ns: per run, the instant from which people are told times."""
+    if not answers:
+        return no_answers()
     rows: list[dict[str, Any]] = []
     counts = np.bincount(contradictions.run, minlength=runs.count)
     firsts = dict(zip(contradictions.run[::-1].tolist(), range(len(contradictions.run) - 1, -1, -1), strict=True))

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from lockref.words import Op, Outcome
-from reports.checks import judge
 from reports.checks.facts.sources.chain_walk import LOOKS_PER_GAP, LOOKS_PER_WRITE, Walk
-from tests.bench.checks import ODDS, SHAPES, mixture
+from tests.bench.checks import ODDS, SHAPES, every_table, mixture
 from tests.histories import History, tables
 
 CYCLES = 1_000
@@ -51,13 +50,13 @@ def lines_allowed(cycles: int) -> float:
 @pytest.mark.parametrize("name", SHAPES)
 def test_no_shape_of_history_makes_the_judge_take_the_square(name):
     history = SHAPES[name](CYCLES).tables()
-    assert lines_run(partial(judge, *history)) <= lines_allowed(CYCLES)
+    assert lines_run(partial(every_table, *history)) <= lines_allowed(CYCLES)
 
 
 def test_many_runs_cost_no_more_than_their_sum():
     """One look at every run for each run would be a square, too."""
     few, many = (tables(*(mixture(4, seed=seed) for seed in range(runs))) for runs in (25, 200))
-    assert lines_run(partial(judge, *many)) <= 10 * lines_run(partial(judge, *few))
+    assert lines_run(partial(every_table, *many)) <= 10 * lines_run(partial(every_table, *few))
 
 
 @pytest.fixture
