@@ -78,7 +78,10 @@ REJECTED: Final = Outcome.REJECTED
 
 def detail(**fields: object) -> str:
     """The text of the column `detail`: small canonical JSON for what only people read."""
-    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=True)
+    return _DETAIL.encode(fields)
+
+
+_DETAIL: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=True)
 
 
 def counted(number: int, noun: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from lockref.delta.record import (
@@ -33,6 +34,8 @@ _TOKEN_MAX: Final = 2**62
 _DURATION_S_MAX: Final = 10 * 365 * 24 * 3600
 """Ten years: more is an instant, and no duration."""
 
+_JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
 _INSTANT_S_MAX: Final = 10**18 - 1
 """An epoch second of more digits is damage."""
 
@@ -56,9 +59,13 @@ class Notation:
     number_name: str
 
 
-@dataclass(frozen=True, slots=True)
+class _Unfit(ValueError):
+    """A body that is no record. The text begins with a verb; whoever knows the name of the record puts that before."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LeaseCodec:
-    """Reads and writes the record in one notation."""
+    """Reads and writes the record in one notation. Each place has one codec, so codecs are compared as objects."""
 
     notation: Notation
 
@@ -84,7 +91,7 @@ class LeaseCodec:
 
     def serialize(self, record: LeaseItem) -> bytes:
         """The record as JSON, without the key of the place."""
-        return json.dumps(self.attributes(record), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        return _JSON.encode(self.attributes(record)).encode()
 
     def parse(self, body: bytes, *, where: str = "", table: str = "") -> LeaseItem:
         """Read a record.
@@ -93,21 +100,28 @@ class LeaseCodec:
         Raises CorruptRecord, which names place and attribute, for a record without a version or with a wrong type:
         whoever locked over it would take somebody's lease, so nobody can lock until it is repaired.
         """
+        try:
+            return _read(self, body)
+        except _Unfit as error:
+            named = f"{self.notation.place} {where}" if where else f"the {self.notation.place}"
+            if table:
+                named = f"{named} of table {table}"
+            raise CorruptRecord(f"{named} {error} ({len(body)} bytes): nobody can lock until it is repaired") from error
+
+    def item_of(self, body: bytes) -> LeaseItem:
+        """As `parse`, and nothing is remembered. Raises _Unfit."""
         notation = self.notation
-        named = f"{notation.place} {where}" if where else f"the {notation.place}"
-        if table:
-            named = f"{named} of table {table}"
         try:
             item = read_object(body)
         except NotJson as error:
-            raise _corrupt(named, f"is no {notation.form}", body) from error
+            raise _Unfit(f"is no {notation.form}") from error
 
         def words(attribute: str, *, is_required: bool = False) -> str | None:
             if attribute not in item and not is_required:
                 return None
             found = notation.text_in(item.get(attribute))
             if found is None or (is_required and not found):
-                raise _wrong(named, attribute, item, notation.text_name, body)
+                raise _wrong(attribute, item, notation.text_name)
             return found
 
         def count(attribute: str) -> int | None:
@@ -115,11 +129,11 @@ class LeaseCodec:
                 return None
             found = notation.number_in(item[attribute], _TOKEN_MAX)
             if found is None:
-                raise _wrong(named, attribute, item, notation.number_name, body)
+                raise _wrong(attribute, item, notation.number_name)
             return found
 
         name, nonce = words(OWNER, is_required=True) or "", words(VERSION, is_required=True) or ""
-        duration_s, ends_s = self._lease_s(item, named, body)
+        duration_s, ends_s = self._lease_s(item)
         return LeaseItem(
             name=name,
             nonce=nonce,
@@ -135,7 +149,7 @@ class LeaseCodec:
             others={name: value for name, value in item.items() if name not in KNOWN},
         )
 
-    def _lease_s(self, item: dict[str, Any], named: str, body: bytes) -> tuple[int | None, int | None]:
+    def _lease_s(self, item: dict[str, Any]) -> tuple[int | None, int | None]:
         """The duration in seconds and None; or None and the epoch second at which the lease ends, as 0.6 writes it."""
         value = item.get(DURATION)
         told = self.notation.text_in(value)
@@ -144,7 +158,7 @@ class LeaseCodec:
             return duration_s, None
         ends_s = self.notation.number_in(value, _INSTANT_S_MAX)
         if ends_s is None:
-            raise _wrong(named, DURATION, item, f"whole seconds as {self.notation.text_name}", body)
+            raise _wrong(DURATION, item, f"whole seconds as {self.notation.text_name}")
         return None, ends_s
 
     def decode_state(self, key: str, body: bytes) -> list[LockView]:
@@ -168,12 +182,17 @@ class LeaseCodec:
         ]
 
 
-def _wrong(named: str, attribute: str, item: dict[str, Any], expected: str, body: bytes) -> CorruptRecord:
-    return _corrupt(named, f"has {attribute} {_shown(item.get(attribute))}, expected {expected}", body)
+@lru_cache(maxsize=64)
+def _read(codec: LeaseCodec, body: bytes) -> LeaseItem:
+    """The record of a body. Remembered, because a waiting client reads the same unchanged row again and again.
+
+    Raises _Unfit.
+    """
+    return codec.item_of(body)
 
 
-def _corrupt(named: str, what: str, body: bytes) -> CorruptRecord:
-    return CorruptRecord(f"{named} {what} ({len(body)} bytes): nobody can lock until it is repaired")
+def _wrong(attribute: str, item: dict[str, Any], expected: str) -> _Unfit:
+    return _Unfit(f"has {attribute} {_shown(item.get(attribute))}, expected {expected}")
 
 
 def _shown(value: object) -> str:

@@ -54,7 +54,8 @@ class TableStore:
     def read(self, key: str) -> ReadReply:
         check_key(key)
         reply = self._table.get(key)
-        body = None if reply.body is None else item_body(reply.body)
+        item = reply.body
+        body = None if item is None else item_body(item)
         version = None if reply.version is None else Version(reply.version)
         return ReadReply(outcome=reply.outcome, body=body, version=version, status=reply.status, reason=reply.reason)
 

@@ -18,7 +18,6 @@ from lockref.dynamodb.table import (
     equals,
     number,
     text,
-    to_bytes,
     value_in,
 )
 from lockref.grammar import decimal
@@ -42,12 +41,12 @@ class Rows:
 
     def read(self, key: str) -> ReadReply:
         found = self._table.get(key)
-        if found.body is None:
+        if found.document is None:
             return ReadReply(outcome=found.outcome, status=found.status, reason=found.reason)
         # A row without a version cannot be named by a condition; whoever parses it says so.
         return ReadReply(
             outcome=found.outcome,
-            body=to_bytes(found.body),
+            body=found.document,
             version=Version(found.version or ""),
             status=found.status,
             reason=found.reason,

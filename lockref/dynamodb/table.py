@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Self
 
 from lockref.delta import record
@@ -152,7 +153,17 @@ def version_of(item: Item | None) -> str | None:
 
 def to_bytes(body: Mapping[str, Any]) -> bytes:
     """An item, or an update, as bytes: equal items give equal bytes."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ITEM.encode(body).encode()
+
+
+_ITEM: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@lru_cache(maxsize=32)
+def _read(document: bytes) -> Item:
+    """The item in a state of a table. Remembered: each of a row's states is asked for several times in a row."""
+    found: Item = json.loads(document)
+    return found
 
 
 class Merge(bytes):
@@ -197,12 +208,17 @@ def item_bytes(item: Item) -> int:
     )
 
 
+def _is_too_large(document: bytes) -> bool:
+    """Nearly every item is far from the limit. As JSON it takes more than a quarter of what DynamoDB counts."""
+    return len(document) > ITEM_BYTES_MAX // 4 and item_bytes(_read(document)) > ITEM_BYTES_MAX
+
+
 TOO_LARGE = Reply(Outcome.REJECTED, status=400, reason="ValidationException: the item has more than 400 kB")
 
 
 def applied(item: bytes | None) -> Reply:
     """The answer to a request that took effect: the item that was found or made."""
-    return Reply(Outcome.APPLIED, None if item is None else version_of(json.loads(item)), item, status=200)
+    return Reply(Outcome.APPLIED, None if item is None else version_of(_read(item)), item, status=200)
 
 
 def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
@@ -210,7 +226,7 @@ def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
 
     Conditions, updates and sizes of every table that is not Amazon's: the modelled one, and the one in memory.
     """
-    present = None if state is None else json.loads(state)
+    present = None if state is None else _read(state)
     condition = request.condition
     if isinstance(condition, Condition) and not condition.holds(present):
         reason = "ConditionalCheckFailedException: the item is not what the condition says"
@@ -222,20 +238,25 @@ def answer(request: Request, state: bytes | None) -> tuple[Reply, bytes | None]:
             item = to_bytes(updated(request.key, present, changes_of(item)))
         except ConfigError as error:
             return Reply(Outcome.REJECTED, status=400, reason=f"ValidationException: {error}"), state
-    if item is not None and item_bytes(json.loads(item)) > ITEM_BYTES_MAX:
+    if item is not None and _is_too_large(item):
         return TOO_LARGE, state
     return applied(item), item
 
 
 class ItemReply(NamedTuple):
-    """The answer of a table, as `Reply`. body: the item that was found or made; None for nothing."""
+    """The answer of a table, as `Reply`. document: the item that was found or made, as bytes; None for nothing."""
 
     outcome: Outcome
     version: str | None
-    body: Item | None
+    document: bytes | None
     missing: bool
     status: int | None
     reason: str
+
+    @property
+    def body(self) -> Item | None:
+        """The item that was found or made, read from `document` each time; None for nothing."""
+        return None if self.document is None else json.loads(self.document)
 
 
 class TableClient:
@@ -276,8 +297,7 @@ class TableClient:
     def _ask(self, verb: str, key: str, op: Op, body: bytes | None = None, clauses: Sequence[Clause] = ()) -> ItemReply:
         condition = Condition(clauses) if clauses else ""
         request = Request(self._channel.client, self._channel.service, verb, key, condition, body, op)
-        outcome, version, found, missing, status, reason = self._channel.send(request, self._timeout_ns)
-        return ItemReply(outcome, version, None if found is None else json.loads(found), missing, status, reason)
+        return ItemReply(*self._channel.send(request, self._timeout_ns))
 
     def close(self) -> None:
         self._channel.close()

@@ -9,6 +9,7 @@ and a lock that it leaves out is given back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from lockref.provider import LockView
@@ -31,13 +32,20 @@ def lock_columns(view: LockView | None) -> tuple[int, str, int, str]:
     """
     if view is None:
         return _NO_COLUMNS
-    token, valid_until_ns, duration_ns = view.token, view.valid_until_ns, view.duration_ns
+    token, until_ns, duration_ns = view.token, view.valid_until_ns, view.duration_ns
+    # Numbers are nearly always short enough, and to call `_held` would take longer than to see that.
     return (
-        ABSENT if token is None else _held(token),
+        ABSENT if token is None else token if _LONG_MIN <= token <= _LONG_MAX else _held(token),
         view.owner,
-        ABSENT if valid_until_ns is None else _held(valid_until_ns),
-        "" if duration_ns is None else detail(duration_ns=_held(duration_ns)),
+        ABSENT if until_ns is None else until_ns if _LONG_MIN <= until_ns <= _LONG_MAX else _held(until_ns),
+        "" if duration_ns is None else _lasting(duration_ns),
     )
+
+
+@lru_cache(maxsize=64)
+def _lasting(duration_ns: int) -> str:
+    """The detail of a row whose record tells its duration. Remembered: a lock tells one duration again and again."""
+    return detail(duration_ns=_held(duration_ns))
 
 
 def _row(lock: str, op: Op, view: LockView | None) -> Row:

@@ -38,7 +38,10 @@ class TableService:
         return sorted(key for key, states in self._states.items() if states[-1][1] is not None)
 
     def _state(self, key: str, as_of_ns: int) -> bytes | None:
-        return next((state for since_ns, state in reversed(self._states.get(key, ())) if since_ns <= as_of_ns), None)
+        for since_ns, state in reversed(self._states.get(key, ())):
+            if since_ns <= as_of_ns:
+                return state
+        return None
 
     def apply(self, request: Request, at_ns: int) -> Reply:
         key, verb = request.key, request.verb

@@ -22,7 +22,7 @@ JSON: dict[str, tuple[int, str]] = {
     "lockref/strict_json.py": (2, "the reader itself"),
     "lockref/clouds/dynamodb/client.py": (2, OWN),
     "lockref/dynamodb/rows.py": (2, OWN),
-    "lockref/dynamodb/table.py": (5, "items that the table's channel has made from typed attributes"),
+    "lockref/dynamodb/table.py": (3, "items that the table's channel has made from typed attributes"),
     "lockref/coordination/port.py": (2, "names of children and a session, as the channel has put them together"),
     "sim/services/table.py": (2, "states of the modelled table, which holds items alone (`_is_item`)"),
     "lockref/helix/shipped/stored_record.py": (2, "as Helix' own reader, whose leniency is what is modelled"),

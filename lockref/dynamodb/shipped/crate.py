@@ -96,9 +96,10 @@ class Crate(RowLock):
         reply = self.table.get(self.key)
         self._require_unthrottled(reply)
         self.require_answer(reply)
-        if reply.body is None:
+        item = reply.body
+        if item is None:
             return None
-        row = dict(reply.body)
+        row = dict(item)
         self.lease_s(row)  # Raises for a malformed lease, also where nobody asks how long it is.
         for attribute in (OWNER, VERSION):
             if words_in(row, attribute) is None:

@@ -105,9 +105,10 @@ class JavaClient(RowLock):
     def _readable(self, reply: ItemReply) -> dict[str, Any] | None:
         """The row of an answer. Raises CorruptRecord for one without lease, owner or version, on which Java fails."""
         self.require_answer(reply)
-        if reply.body is None:
+        item = reply.body
+        if item is None:
             return None
-        row = dict(reply.body)
+        row = dict(item)
         self.lease_in(row)
         for attribute in (OWNER, VERSION):
             if words_in(row, attribute) is None:

@@ -131,7 +131,8 @@ class RowLock(ABC):
         """The row by a strongly consistent read; None where there is none. Raises LockError."""
         reply = self.table.get(self.key)
         self.require_answer(reply)
-        return None if reply.body is None else dict(reply.body)
+        item = reply.body
+        return None if item is None else dict(item)
 
     def lease_in(self, row: dict[str, Any]) -> int:
         """The lease that a row tells as text, in the unit in which the build writes it.

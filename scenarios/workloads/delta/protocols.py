@@ -123,10 +123,11 @@ def help_each_other(writer: Writer, commit: Commit) -> CommitAnswer:
         prepared = writer.rows.put(entry_key(log.table, version), row, absent(KEY))
         if prepared.outcome in (Outcome.AMBIGUOUS, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT):
             present = writer.rows.get(entry_key(log.table, version))
-            is_open = present.body is None and prepared.outcome is Outcome.AMBIGUOUS
+            stands = present.body
+            is_open = stands is None and prepared.outcome is Outcome.AMBIGUOUS
             if present.outcome is not Outcome.APPLIED or is_open:
                 return writer.told(Outcome.AMBIGUOUS)
-            if present.body is None or present.body["tempPath"] != row["tempPath"]:
+            if stands is None or stands["tempPath"] != row["tempPath"]:
                 # Somebody else's: finish it, and take the next version.
                 _finish(writer, version)
                 writer.pause()
