@@ -148,8 +148,9 @@ class Journey(Generic[N]):
         self.hosted = hosted
         self.service = hosted.name
         self.request = request
-        self.op = plan_op(request)
-        self.ops = (None, self.op, RELEASE) if request.gives_back else (None, self.op)
+        _, _, _, _, _, _, op, _, _, gives_back, serves = request
+        self.op = OP_NAMES[serves or op]
+        self.ops = (None, self.op, RELEASE) if gives_back else (None, self.op)
         self.is_over = False
         self.to_service_ns, self.to_client_ns, self.is_request_lost, self.is_reply_lost, self.resend_ns = draw
         # The way back as the network drew it. A fault that computes the way back anew subtracts this from the present

@@ -255,7 +255,10 @@ class AdaptiveWaiting:
 
     def _usual_ns(self) -> float | None:
         """The usual duration of one grant. That of anybody's has the gaps between turns in it, so it is the most."""
-        return min((ns for ns in (self._own_ns, self._any_ns) if ns is not None), default=None)
+        own_ns, any_ns = self._own_ns, self._any_ns
+        if own_ns is None or any_ns is None:
+            return any_ns if own_ns is None else own_ns
+        return min(own_ns, any_ns)
 
     def _grants_until_due(self) -> float:
         """The grants of a wait before it is worth a look: about until the turn before our own is under way."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from lockref.locks.values import Record
@@ -35,5 +36,14 @@ class TurnNote:
     @classmethod
     def of(cls, record: Record) -> TurnNote:
         """The note in a record; the default where its nonce has another end."""
-        found = _NOTE.search(record.nonce or "")
-        return cls() if found is None else cls(min(int(found[1]), LEFT_MAX), int(found[2]))
+        return _NO_NOTE if record.nonce is None else _note_in(record.nonce)
+
+
+_NO_NOTE: Final = TurnNote()
+
+
+@lru_cache(maxsize=64)
+def _note_in(nonce: str) -> TurnNote:
+    """Remembered, because a waiter asks several times for the note of one record."""
+    found = _NOTE.search(nonce)
+    return _NO_NOTE if found is None else TurnNote(min(int(found[1]), LEFT_MAX), int(found[2]))

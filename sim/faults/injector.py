@@ -7,6 +7,8 @@ strikes, asks it, and knows no kind. The counts and the record are in `counts`.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -32,6 +34,13 @@ _UNIT = 2.0**64
 _APPLIED = Outcome.APPLIED
 
 
+@dataclass(slots=True)
+class _Count:
+    """So many requests of one kind so far."""
+
+    number: int = 0
+
+
 class Injector:
     """The plan at work in one world."""
 
@@ -55,8 +64,10 @@ class Injector:
         self._requests = [each for each in requests if not each[2].fault.asks_whether_applied]
         # Whom these strike is known once the service has acted.
         self._late = [each for each in requests if each[2].fault.asks_whether_applied]
-        # Requests so far by (client, op, service), each part also as None for "any".
-        self._ordinals: dict[tuple[str, str | None, str | None], int] = {}
+        # By client, op and service of a request, the counts that it adds to; and each count of requests so far by the
+        # same three, of which op and service may be None for "any".
+        self._counters: dict[tuple[str, str, str], tuple[_Count, _Count, _Count, _Count]] = {}
+        self._ordinals: defaultdict[tuple[str, str | None, str | None], _Count] = defaultdict(_Count)
         # Only triggers and probabilities need the place of a request in its client's life.
         self._is_counting = any(
             fault.when is not None or getattr(fault, "probability", 1.0) < 1.0 for fault in plan.faults
@@ -65,6 +76,12 @@ class Injector:
         for state in self._states:
             if state.fault.when is not None:
                 self._triggers[state.fault.when.cut].append(state)
+        self._at_c0, self._at_c1, self._at_c2, self._at_c3, self._at_c4 = (self._triggers[cut] for cut in CUTS)
+        # A request that nothing has struck concerns nobody after c0, unless its client is among these, or all are
+        # meant, or a cut of the network is in force when its reply leaves.
+        self.awaited = frozenset(state.fault.when.client for state in self._states if state.fault.when is not None)
+        self.asks_of_all = bool(self._late)
+        self.barriers = around.barriers
 
     # Setting up.
 
@@ -113,21 +130,26 @@ class Injector:
         # Counted here, before anything can strike: a request that never leaves (c0) has its place among the others, and
         # a plan means the same request whatever other faults do to it. Numbers count per client, not per world: those
         # of one client do not move when another client sends one request more, so shrunk plans keep their meaning.
-        counts = self._ordinals
-        keys = (client, op, service), (client, op, None), (client, None, service), (client, None, None)
-        in_flight.ordinals = exact, of_op, of_service, of_client = (
-            counts.get(keys[0], 0) + 1, counts.get(keys[1], 0) + 1, counts.get(keys[2], 0) + 1,
-            counts.get(keys[3], 0) + 1,
-        )  # fmt: skip
-        counts[keys[0]], counts[keys[1]], counts[keys[2]], counts[keys[3]] = exact, of_op, of_service, of_client
+        counters = self._counters.get((client, op, service))
+        if counters is None:
+            keys = (client, op, service), (client, op, None), (client, None, service), (client, None, None)
+            exact, of_op, of_service, of_client = (self._ordinals[key] for key in keys)
+            counters = self._counters[client, op, service] = exact, of_op, of_service, of_client
+        exact, of_op, of_service, of_client = counters
+        exact.number += 1
+        of_op.number += 1
+        of_service.number += 1
+        of_client.number += 1
+        in_flight.ordinals = exact.number, of_op.number, of_service.number, of_client.number
         if in_flight.request.gives_back:
             # Counted among the releases, too. Where it is the client's n-th request of any kind was counted above.
-            here, anywhere = (client, RELEASE, service), (client, RELEASE, None)
-            in_flight.ordinals_as_release = counts.get(here, 0) + 1, counts.get(anywhere, 0) + 1
-            counts[here], counts[anywhere] = in_flight.ordinals_as_release
+            here, anywhere = self._ordinals[client, RELEASE, service], self._ordinals[client, RELEASE, None]
+            here.number += 1
+            anywhere.number += 1
+            in_flight.ordinals_as_release = here.number, anywhere.number
         for armed in self._windowed:
             self._count_in_window(armed, in_flight)
-        if self._triggers["c0"]:
+        if self._at_c0:
             self._reach("c0", in_flight)
 
     def on_send(self, in_flight: InFlight) -> None:
@@ -154,7 +176,7 @@ class Injector:
 
     def at_c1(self, in_flight: InFlight) -> Refusal | None:
         """The request has arrived. A refusal, if it shall not be applied."""
-        if self._triggers["c1"]:
+        if self._at_c1:
             self._reach("c1", in_flight)
         return self._refusal(in_flight, "c1") if in_flight.struck else None
 
@@ -166,7 +188,7 @@ class Injector:
         in_flight.is_applied = reply.outcome is _APPLIED
         if self._late and in_flight.is_applied:
             self._strike_applied(in_flight)
-        if self._triggers["c2"]:
+        if self._at_c2:
             self._reach("c2", in_flight)
         return self._refusal(in_flight, "c2") if in_flight.struck else None
 
@@ -183,7 +205,7 @@ class Injector:
 
     def at_c3(self, in_flight: InFlight) -> None:
         """The reply has left, or was lost on leaving."""
-        if self._triggers["c3"]:
+        if self._at_c3:
             self._reach("c3", in_flight)
 
     def at_c4(self, in_flight: InFlight) -> None:
@@ -191,7 +213,7 @@ class Injector:
         if in_flight.struck:
             for armed in in_flight.struck.values():
                 armed.fault.on_delivered(armed, in_flight)
-        if self._triggers["c4"]:
+        if self._at_c4:
             self._reach("c4", in_flight)
 
     def is_reply_lost(self, in_flight: InFlight) -> bool:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import NoReturn
 
 from lockref.errors import BudgetExceeded
@@ -156,6 +156,9 @@ class Kernel:
             self.unwind(task)
         queue = self._queue
         epoch = task.epoch + 1
+        # The step of this task's own timer, and the one that comes next: its own, or the first of the queue.
+        own: Step | None = None
+        first = queue[0] if queue else None
         if type(duration_ns) is int:
             if duration_ns < 0:
                 duration_ns = 0
@@ -171,7 +174,9 @@ class Kernel:
                 due = clock.true_at_mono(now, local_due)
             task.due_ns = due
             self._number = number = self._number + 1
-            heappush(queue, (due, number, task, epoch))
+            own = (due, number, task, epoch)
+            if first is None or due < first[0]:
+                first = own
         elif duration_ns is None:
             task.due_ns = NEVER
             task.local_due_ns = None
@@ -183,9 +188,11 @@ class Kernel:
         # A step of `_loop`, taken here: where the next one wakes a task, this task switches to that task itself. That
         # is one switch; the way through the loop takes two. Only the plainest step is taken. Whatever needs a look (a
         # callback, a stale step, a first resume, a pause, a tie, the budget) is left to the loop, and so is everything
-        # after a change that the loop has to see (`_hand_over_until_ns`).
-        if queue:
-            at_ns, _, other, waited = queue[0]
+        # after a change that the loop has to see (`_hand_over_until_ns`). To put a step into the heap and to take one
+        # out are two ways through it. So a timer of this task that comes next is never put there, and any other one
+        # takes the place of the step that is taken.
+        if first is not None:
+            at_ns, _, other, waited = first
             if (
                 at_ns <= self._hand_over_until_ns
                 and other is not None
@@ -195,9 +202,18 @@ class Kernel:
                 and other.hold_until_ns <= at_ns
                 and self.events < self._trace_from
             ):
-                step = heappop(queue)
+                if first is own:
+                    self.now_ns = at_ns
+                    self.events += 1
+                    task.due_ns = NOT_WAITING
+                    return
+                if own is None:
+                    heappop(queue)
+                else:
+                    heapreplace(queue, own)
+                    own = None
                 if self._has_ties and queue and queue[0][0] == at_ns:
-                    self._ready.append(step)
+                    self._ready.append(first)
                 else:
                     self.now_ns = at_ns
                     self.events += 1
@@ -206,6 +222,8 @@ class Kernel:
                         return
                     self.current = other
                     give_way = other.resume
+        if own is not None:
+            heappush(queue, own)
         give_way()
         if task.is_killed:
             self.unwind(task)

@@ -35,6 +35,10 @@ class Script:
     instead: Refusal | None = None
     reply_lost: bool = False
     asked: list[str] = field(default_factory=list)
+    # It wants to be asked about each request.
+    asks_of_all: bool = True
+    awaited: frozenset[str] = frozenset()
+    barriers: tuple[()] = ()
 
     def at_c0(self, in_flight: Any) -> None:
         self.asked.append("c0")
@@ -151,6 +155,13 @@ def test_both_drivers_ask_the_same_cut_points_and_the_client_hears_the_same(scri
     for one in (simulated, real):
         one.asked.sort(key=lambda cut: cut.startswith("copy"))
     assert simulated.asked == real.asked
+
+
+def test_nobody_is_asked_about_a_request_that_no_fault_concerns():
+    """The client hears the same, also where it is the network that loses the answer."""
+    script = Script(asks_of_all=False)
+    assert on_the_kernel(script) == on_the_kernel(Script()) == 200
+    assert script.asked == ["c0"]
 
 
 def test_after_a_retry_the_client_hears_the_second_answer():
