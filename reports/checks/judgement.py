@@ -348,7 +348,7 @@ def _ruled(case: Case, *, promised: Case | None = None) -> tuple[Judgement, list
         answers=lambda: store_answers_table(case.store_answers, case.runs, truth, case.contradictions, case.origin_ns),
         speeds=partial(speed_table, case),
         endings=partial(endings_table, case),
-        # Now: this one raises for a threshold that cannot be read.
+        # Made at once, because this one raises for a threshold that cannot be read.
         threshold_samples=threshold_samples(case),
     )
     return judgement, told

@@ -268,7 +268,7 @@ def _resumptions(case: Case) -> Ints:
 def _forks(case: Case) -> Ints:
     """Runs of the calls by child processes, once per process."""
     operations = case.operations
-    # One place more than there are names: that of NO_TEXT, which is the last one.
+    # The last place is that of NO_TEXT.
     is_child = np.zeros(case.events.text_count("node") + 1, dtype=np.bool_)
     is_child[operations.node] = True
     for node in np.flatnonzero(is_child[:-1]).tolist():

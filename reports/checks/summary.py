@@ -161,7 +161,7 @@ class Summary(Counts):
         for row in judgement.endings.to_pylist():
             result.count_endings({name: row[name] for name in ENDINGS}, row["longest_gap_ns"])
             result.note_host(row["host_late_ns"])
-        # Of real runs. Tables with so many columns take their time also where they have no row.
+        # These two tell of real runs alone. A table with so many columns takes its time also where it has no row.
         for told, table in ((result.answers, judgement.answers), (result.speeds, judgement.speeds)):
             if len(table):
                 told += table.to_pylist()

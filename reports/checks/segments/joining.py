@@ -179,7 +179,7 @@ class JoinedJudgement:
     _host_late_ns: int = 0
     _answers: dict[str, Any] = field(default_factory=dict)
     _silences: dict[int, dict[str, Any]] = field(default_factory=dict)
-    # Of the last piece. Not its judgement, which may keep the facts of its events.
+    # Two tables of the last piece. Its judgement itself may keep the facts of its events in memory.
     _grants: pa.Table | None = None
     _tenures: pa.Table | None = None
     _with_token: pa.Table | None = None
