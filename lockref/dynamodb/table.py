@@ -132,6 +132,10 @@ class Condition(str):
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self.clauses = tuple(clauses)
 
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        # To another process it goes by its clauses: a string alone would arrive without them.
+        return type(self), (self.clauses,)
+
     def holds(self, item: Item | None) -> bool:
         return all(clause.holds(item) for clause in self.clauses)
 
@@ -181,9 +185,14 @@ class Merge(bytes):
         return super().__new__(cls, to_bytes(item))
 
     def __init__(self, item: Item, own: Collection[str]) -> None:
+        self._parts = dict(item), tuple(own)
         put = {name: value for name, value in item.items() if name in own}
         self.changes = {"ADD": {}, "REMOVE": sorted(set(own) - put.keys()), "SET": put}
         self.item = item
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        # To another process it goes by its parts: bytes alone would arrive without the changes.
+        return type(self), self._parts
 
 
 def changes_of(body: bytes) -> Mapping[str, Any]:

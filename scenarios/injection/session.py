@@ -196,11 +196,19 @@ class Injection:
         return asyncio.run_coroutine_threadsafe(work, self.work.loop).result()
 
     async def _ask_resource(self, resource: Channel, request: Request, timeout_ns: int) -> Reply:
-        in_flight = self.work.carriage.depart(self.nodes[request.client], request)
+        node = self.nodes[request.client]
+        process = node.process
+        in_flight = self.work.carriage.depart(node, request)
+        # A process that is stopped or killed at c0 has not sent this request yet.
+        await node.while_held()
+        if not node.is_up or node.process is not process:
+            in_flight.is_over = True
+            return TIMED_OUT
         self.work.carriage.leave(in_flight)
 
         async def apply() -> Reply:
-            return resource.send(request, timeout_ns)
+            # It may be a request to a server, and everybody else's requests pass on this loop.
+            return await asyncio.to_thread(resource.send, request, timeout_ns)
 
         work = asyncio.ensure_future(self.work.carriage.carry(in_flight, apply, lambda reply: reply))
         self.work.keep(work)

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, final
 
+from scenarios.injection.unstruck import why_never_struck
 from sim.faults.fault import Fault, InFlight, RequestFault
 from sim.faults.plan import FaultPlan
 
 TOLD_MAX: Final = 3
 """Requests that are told of each fault; the others are counted."""
 
-
 _NEVER: Final = 0, 0, 0
-
-
-def _too_few(fault: Fault) -> str:
-    nth = fault.nth if isinstance(fault, RequestFault) else None
-    return "no request was of its kind" if nth in (None, 1) else f"fewer than {nth} requests were of its kind"
 
 
 def idle_faults(faults: Sequence[Fault], counts: Mapping[str, tuple[int, int, int]]) -> list[str]:
@@ -61,11 +56,7 @@ class Strikes:
             armed, fired, mattered = counts[fault.id]
             name = fault.id if fault.id.startswith(fault.kind) else f"{fault.id} ({fault.kind})"
             if not fired:
-                is_for_requests = fault.is_request_fault or fault.when is not None
-                why = f"it could have struck {armed}×, and never did"
-                if not armed:
-                    why = _too_few(fault) if is_for_requests else "the run ended before"
-                yield f"{name} did not come about: {why}"
+                yield f"{name} never struck: {why_never_struck(fault, armed)}"
                 continue
             requests = self._told.get(fault.id, [])
             what = f": {'; '.join(requests[:TOLD_MAX])}" if requests else ""

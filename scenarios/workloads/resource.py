@@ -201,18 +201,26 @@ def resource_services(locks: Sequence[str]) -> dict[str, str]:
     return {lock: f"{RESOURCE.name}-{number}" if number > 1 else RESOURCE.name for number, lock in enumerate(locks, 1)}
 
 
-class NoResource:
-    """In the place of a resource, for a workload whose clients go to a store of their own."""
+class ByService:
+    """The services that the clients of a run reach by the process that started it, each over a channel of its own."""
+
+    __slots__ = ("_channels", "client", "service")
 
     capabilities = None
-    client = ""
-    service = RESOURCE.name
 
-    def send(self, request: Request, _timeout_ns: int) -> Reply:
-        raise AssertionError(f"{request.verb} of a resource, and this workload has none")
+    def __init__(self, channels: Mapping[str, Channel]) -> None:
+        self._channels = channels
+        self.client = ""
+        self.service = RESOURCE.name
+
+    def send(self, request: Request, timeout_ns: int) -> Reply:
+        assert request.service in self._channels, f"{request.verb} of {request.service}, and this run has none"
+        return self._channels[request.service].send(request, timeout_ns)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Give all of them back."""
+        for channel in self._channels.values():
+            channel.close()
 
 
 class Host(Protocol):

@@ -26,6 +26,7 @@ from scenarios.definition.fault_plan import draw_plan
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.injection.feasible import possible
+from scenarios.injection.unstruck import why_never_struck
 from scenarios.workloads import DELTA_LOG
 from scenarios.worlds.judged_result import JudgedResult, Steps
 from scenarios.worlds.log_server import log_places
@@ -40,6 +41,9 @@ _EASIER = ((1, 1), (4, 3), (16, 6))
 
 CROWD_MIN = 8
 """An attempt with fewer contenders than this is no crowd, so no attempt goes below it by itself."""
+
+_UNSTRUCK_TOLD_MAX = 5
+"""Faults that never struck of which the reason is told; the others are counted."""
 
 
 def attempts(*, clients: int, duration_ns: int) -> Iterator[tuple[int, int]]:
@@ -215,12 +219,19 @@ def left_out_notices(scenario: Scenario, seed: int) -> list[str]:
 
 
 def strike_notices(plan: FaultPlan, counts: Mapping[str, tuple[int, int, int]]) -> list[str]:
-    """The number of a plan's faults that struck, and how often each of them did."""
+    """The number of a plan's faults that struck, and how often each of them did; and of those that never did, why."""
     if not plan.faults:
         return []
-    struck = sum(fired > 0 for _, fired, _ in counts.values())
+    never = [fault for fault in plan.faults if not counts[fault.id][1]]
     each = ", ".join(f"{fault.id} {fault.kind} {counts[fault.id][1]}×" for fault in plan.faults)
-    return [f"{struck} of {len(plan.faults)} faults struck: {each}"]
+    told = [f"{len(plan.faults) - len(never)} of {len(plan.faults)} faults struck: {each}"]
+    told += [
+        f"{fault.id} {fault.kind} never struck: {why_never_struck(fault, counts[fault.id][0])}"
+        for fault in never[:_UNSTRUCK_TOLD_MAX]
+    ]
+    if len(never) > _UNSTRUCK_TOLD_MAX:
+        told.append(f"{len(never) - _UNSTRUCK_TOLD_MAX} more faults never struck")
+    return told
 
 
 def _capabilities(running: RunningBackend) -> dict[str, object]:

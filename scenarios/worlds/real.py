@@ -59,7 +59,8 @@ from scenarios.workloads.delta.item_queue import QUEUE, ItemQueue
 from scenarios.workloads.delta.landings import settle
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces, places_beside, table_of
-from scenarios.workloads.resource import LocalChannel, NoResource, ResourceHost, resource_services
+from scenarios.workloads.delta.struck_log import struck_log
+from scenarios.workloads.resource import ByService, LocalChannel, ResourceHost, resource_services
 from scenarios.worlds.host_watch import HostWatch
 from scenarios.worlds.injected import injected_workers, injection_of
 from scenarios.worlds.processes.companions import Companions
@@ -169,6 +170,7 @@ def run_real(
         seed=seed,
         first_number=1,
         places=places,
+        is_log_struck=is_log and bool(plan.faults),
         windows=None if keeper is None else keeper.windows,
         is_on_a_network=keeper is None,
     )
@@ -280,7 +282,6 @@ def _contend(
 
     row: describes the run. It is written into `kept` before a client is made, and again when the clients are let go.
     """
-    resource = _resource(jobs[0], recorder, runtime)
 
     def began(request_timeout_ns: int) -> int:
         start_ns = runtime.monotonic_ns() if injection is None else injection.work.begin()
@@ -289,30 +290,36 @@ def _contend(
         return start_ns
 
     write_runs(kept, runs_table([row]))
-    if injection is not None:
-        with injected_workers(jobs, injection, resource, runtime, spool, raise_if_interrupted) as workers:
-            start_ns = began(workers.gather())
-            reports = workers.run(start_ns)
-        injection.work.raise_failure()
-        end_ns = injection.work.end_ns()
-        row["faults_end_ns"] = None if end_ns is None else start_ns + end_ns
-        return reports
-    if len(jobs) == 1 and jobs[0].windows is None:
-        threads = ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime)
-        return _alone(threads, began, raise_if_interrupted)
-    with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
-        return workers.run(began(workers.gather()))
+    count = sum(len(job.names) for job in jobs)
+    with closing(_resource(jobs[0], recorder, runtime, clients=count)) as resource:
+        if injection is not None:
+            with injected_workers(jobs, injection, resource, runtime, spool, raise_if_interrupted) as workers:
+                start_ns = began(workers.gather())
+                reports = workers.run(start_ns)
+            injection.work.raise_failure()
+            end_ns = injection.work.end_ns()
+            row["faults_end_ns"] = None if end_ns is None else start_ns + end_ns
+            return reports
+        if len(jobs) == 1 and jobs[0].windows is None:
+            threads = ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime)
+            return _alone(threads, began, raise_if_interrupted)
+        with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
+            return workers.run(began(workers.gather()))
 
 
-def _resource(job: Job, recorder: Recorder, runtime: ThreadRuntime) -> Channel:
-    """The resource that the clients of all processes share."""
+def _resource(job: Job, recorder: Recorder, runtime: ThreadRuntime, *, clients: int) -> Channel:
+    """The resource that the clients of all processes share. clients: how many these are."""
     workload = job.scenario.workload
-    if workload.has_queue:
-        chooser = stream(job.seed, "workload/visibility")
-        queue = ItemQueue(now_ns=runtime.monotonic_ns, visibility_ns=lambda: workload.visibility.draw(chooser))
-        return LocalChannel({QUEUE.name: queue}, runtime.mutex())
     if workload.kind == DELTA_LOG:
-        return NoResource()
+        channels: dict[str, Channel] = {}
+        if workload.has_queue:
+            chooser = stream(job.seed, "workload/visibility")
+            queue = ItemQueue(now_ns=runtime.monotonic_ns, visibility_ns=lambda: workload.visibility.draw(chooser))
+            channels[QUEUE.name] = LocalChannel({QUEUE.name: queue}, runtime.mutex())
+        if job.is_log_struck:
+            assert job.places is not None, "a run with a Delta log says where that is"
+            channels |= struck_log(job.scenario, job.places, recorder, runtime, clients=clients)
+        return ByService(channels)
     made = RESOURCES[workload.kind]
     hosts = {
         service: ResourceHost(made(), recorder=recorder, true_ns=runtime.monotonic_ns, lock=lock)

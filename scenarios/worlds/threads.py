@@ -65,8 +65,9 @@ LOOK_NS = NS_PER_S
 class Job:
     """The job of one process; it crosses to worker processes by pickling.
 
-    places: of the logs, where the clients commit to such. routes: how its only client reaches the store, in a run with
-    a fault plan. node: the program of a process that is no client; its only name is the node's.
+    places: of the logs, where the clients commit to such. is_log_struck: the run has a fault plan, so requests to a log
+    go through the process that injects. routes: how its only client reaches the store in such a run.
+    node: the program of a process that is no client; its only name is the node's.
     windows: of a run that is recorded in such. is_on_a_network: a store in memory answers as late as over a network, so
     that requests overlap.
     """
@@ -80,6 +81,7 @@ class Job:
     seed: int
     first_number: int
     places: LogPlaces | None = None
+    is_log_struck: bool = False
     routes: Routes = field(default_factory=Routes)
     incarnation: int = 1
     node: DeclaredNode | None = None
@@ -217,29 +219,18 @@ class ClientThreads:
             service = resource_services(workload.lock_names(job.key))[lock]
             return RESOURCE.over(OfOneLock(self.resource, service), RESOURCE_TIMEOUT_NS)
         assert places is not None, "a run with a Delta log says where that is"
-        objects = self._shared(
-            "log",
-            LOG_TIMEOUT_NS,
-            lambda pool_size: StoreChannel(
-                open_store(places.objects, request_timeout_ns=LOG_TIMEOUT_NS, pool_size=pool_size)
-            ),
-        )
-        landing = LandingChannel(objects, self.recorder, runtime.monotonic_ns, client=name)
         rows = None
-        if workload.needs:
-            channel = self._shared(
-                "rows",
-                LOG_TIMEOUT_NS,
-                lambda pool_size: open_rows(
-                    places, wall_ns=runtime.wall_ns, request_timeout_ns=LOG_TIMEOUT_NS, pool_size=pool_size
-                ),
-            )
-            rows = TABLE.over(channel, LOG_TIMEOUT_NS)
-        writer = Writer(
-            log=Log(OBJECT_STORE.over(landing, LOG_TIMEOUT_NS), table_of(workload, name, job.key)),
-            runtime=runtime,
-            rows=rows,
-        )
+        if job.is_log_struck:
+            log = OBJECT_STORE.over(OfOneLock(self.resource, RESOURCE.name), RESOURCE_TIMEOUT_NS)
+            if workload.needs:
+                declared = job.scenario.declared_for_work()
+                assert declared is not None, "a log that needs rows declares them"
+                rows = TABLE.over(OfOneLock(self.resource, declared), RESOURCE_TIMEOUT_NS)
+        else:
+            log = OBJECT_STORE.over(self._log_channel(places, name), LOG_TIMEOUT_NS)
+            if workload.needs:
+                rows = TABLE.over(self._rows_channel(places), LOG_TIMEOUT_NS)
+        writer = Writer(log=Log(log, table_of(workload, name, job.key)), runtime=runtime, rows=rows)
         if workload.has_queue:
             items = stream(job.seed, f"workload/{name}/items")
             return QueueWorker(
@@ -260,6 +251,27 @@ class ClientThreads:
             stamp=journal.stamp,
             next_number=journal.next_number,
             checkpoint_delay_ns=lambda: workload.checkpoint_delay.draw(checkpoints),
+        )
+
+    def _log_channel(self, places: LogPlaces, client: str) -> Channel:
+        """A client's own way to the log, which writes down what lands."""
+        objects = self._shared(
+            "log",
+            LOG_TIMEOUT_NS,
+            lambda pool_size: StoreChannel(
+                open_store(places.objects, request_timeout_ns=LOG_TIMEOUT_NS, pool_size=pool_size)
+            ),
+        )
+        return LandingChannel(objects, self.recorder, self.runtime.monotonic_ns, client=client)
+
+    def _rows_channel(self, places: LogPlaces) -> Channel:
+        """A client's own way to the rows of the log."""
+        return self._shared(
+            "rows",
+            LOG_TIMEOUT_NS,
+            lambda pool_size: open_rows(
+                places, wall_ns=self.runtime.wall_ns, request_timeout_ns=LOG_TIMEOUT_NS, pool_size=pool_size
+            ),
         )
 
     def _port(self, kind: PortKind[P], timeout_ns: int, service: str, *, journal: Journal, mixture: Mixture) -> P:

@@ -19,6 +19,7 @@ from scenarios.definition.load import parse_scenario
 from scenarios.run import run_real
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces
+from scenarios.worlds.contention import strike_notices
 from scenarios.worlds.log_server import log_places
 
 WRITERS, COMMITS = 3, 4
@@ -74,6 +75,28 @@ def test_worker_processes_commit_to_one_log(tmp_path):
     """Each process writes down what it put into its place; together that is the log."""
     scenario = scenario_of("create_identity", "unlocked")
     held(run_real(scenario, load_provider("hardened"), tmp_path.as_uri(), processes=WRITERS))
+
+
+def test_faults_strike_the_requests_to_a_log_and_to_its_rows():
+    """Under a plan they pass the process that injects, as those to any protected resource do."""
+    scenario = parse_scenario(
+        "version: 1\nname: commits\nclients: 1\nduration: 60s\nservices: {rows: {kind: table}}\n"
+        "workload: {kind: delta_log, life: unlocked, protocol: helping, cycles: 4, think: 0s, hold: 0s, writes: 1}\n"
+        "faults:\n"
+        "  - {kind: error, service: rows, op: write, status: 403, nth: 1, times: 1}\n"
+        "  - {kind: error, service: resource, op: write, status: 503, cut: c2, nth: 2, times: 1}\n"
+        "  - {kind: error, service: rows, op: delete, status: 503, nth: 1, times: 1}\n"
+    )
+    outcome = run_real(scenario, load_provider("hardened"), "memory:")
+    fired = [fired for _, fired, _ in outcome.fault_counts.values()]
+    assert fired == [1, 1, 0]
+    told = strike_notices(outcome.plan, outcome.fault_counts)
+    assert told[1].endswith("no request of this run matched it (service rows, op delete, nth 1)")
+    case = open_case(outcome.events, outcome.runs)
+    figures = commit_figures(case.events, case.commits)
+    assert (figures.lost, figures.twice) == (0, 0)
+    effects = [row for row in outcome.events.to_pylist() if row["kind"] == "effect"]
+    assert {row["detail"] for row in effects} == {"n1"}, "written where the request was sent, so nothing is read back"
 
 
 def test_a_table_alone_has_no_place_for_a_log():

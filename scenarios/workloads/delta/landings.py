@@ -1,7 +1,8 @@
 """Entries of a Delta log that landed: the EFFECT rows of both worlds.
 
-A simulated store says at which instant a put took effect. A real one does not, so there a client writes the row, for
-the instant right before its request left (`LandingChannel`). This keeps cause and effect in order: who writes version
+A simulated store says at which instant a put took effect. A real one does not, so there whoever sends the request (a
+client, or under a fault plan the process that injects) writes the row, for the instant right before the request left
+(`LandingChannel`). This keeps cause and effect in order: who writes version
 N + 1 has read version N before, and version N was on its way before that.
 
 What the clients of a real run cannot know is settled from the log itself once the run is over (`settle`): puts that

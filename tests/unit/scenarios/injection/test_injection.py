@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -150,6 +150,47 @@ def test_the_resource_is_struck_like_any_service(fault: Fault, outcome: Outcome,
     with at_work(fault) as injection:
         assert injection.before(resource, "n1").send(WRITE, 100 * NS_PER_MS).outcome is outcome
     assert resource.applied == applied
+
+
+class Killed:
+    """The processes of a client that can be stopped and killed."""
+
+    is_running = True
+
+    def hold(self, _for_ns: int) -> Callable[[bool], None]:
+        return lambda _is_last: None
+
+    def kill(self, *, succeeded: bool) -> None:
+        """It is dead at once."""
+
+
+C0 = Trigger(client="n1", service="resource", cut="c0")
+
+
+def test_a_process_that_stands_still_before_its_write_has_not_written() -> None:
+    """Paused at c0: the resource has the write when the process goes on, and not before."""
+    resource = Echo()
+    with at_work(Pause(id="p", client="n1", for_ns=200 * NS_PER_MS, when=C0)) as injection:
+        injection.nodes["n1"].handle = Killed()  # type: ignore[assignment]
+        begun_ns = ThreadRuntime().monotonic_ns()
+        applied_ns: list[int] = []
+
+        def send(request: Request, _timeout_ns: int) -> Reply:
+            applied_ns.append(ThreadRuntime().monotonic_ns())
+            return Reply(Outcome.APPLIED, version=request.client)
+
+        resource.send = send  # type: ignore[method-assign]
+        assert injection.before(resource, "n1").send(WRITE, 100 * NS_PER_MS).outcome is Outcome.APPLIED
+    assert applied_ns[0] - begun_ns >= 200 * NS_PER_MS
+
+
+def test_a_process_that_was_killed_before_its_write_never_writes() -> None:
+    """Killed at c0: nothing of the request has left."""
+    resource = Echo()
+    with at_work(Crash(id="c", client="n1", when=C0)) as injection:
+        injection.nodes["n1"].handle = Killed()  # type: ignore[assignment]
+        assert injection.before(resource, "n1").send(WRITE, 100 * NS_PER_MS).outcome is TIMED_OUT.outcome
+    assert resource.applied == 0
 
 
 def test_announced_requests_are_counted_where_they_are_made() -> None:

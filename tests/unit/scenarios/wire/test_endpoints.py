@@ -261,8 +261,11 @@ def test_a_pause_can_wait_for_the_grant() -> None:
     pause = Pause(id="p", client="n1", for_ns=NS_PER_MS, when=acquired("c4", applied=True))
     with at_work(pause) as bench:
         assert (bench.acquires("n2"), bench.acquires("n1")) == (200, 412)
-        until(lambda: "no request was" not in bench.told()[0])
-        assert bench.told() == ["p (pause) did not come about: it could have struck 1×, and never did"]
+        until(lambda: "no request of" not in bench.told()[0])
+        assert bench.told() == [
+            "p (pause) never struck: 1 request matched it, and none was the one that was applied "
+            "(client n1, op acquire, nth 1)"
+        ]
         assert bench.asks("DELETE", LOCK, client="n2")[0] == 204
         assert bench.acquires("n1") == 200
         assert bench.programs["n1"].resumed.wait(10)
@@ -405,14 +408,16 @@ def test_a_fault_that_met_nothing_is_told() -> None:
     """In the report, with why."""
     with at_work(LoseReply(id="l", op="renew")) as bench:
         assert bench.acquires() == 200
-        assert bench.told() == ["l (lose_reply) did not come about: no request was of its kind"]
+        assert bench.told() == ["l (lose_reply) never struck: no request of this run matched it (op renew)"]
 
 
 def test_a_fault_on_a_request_that_never_came_says_which() -> None:
     """There were requests of its kind, but not so many."""
     with at_work(LoseReply(id="l", op="acquire", nth=3)) as bench:
         assert [bench.acquires("n1"), bench.acquires("n2")] == [200, 412]
-        assert bench.told() == ["l (lose_reply) did not come about: fewer than 3 requests were of its kind"]
+        assert bench.told() == [
+            "l (lose_reply) never struck: fewer than 3 requests of this run matched it (op acquire, nth 3)"
+        ]
 
 
 def test_one_fault_of_a_kind_does_not_stand_for_another() -> None:
