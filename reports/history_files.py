@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 
 from lockref.errors import HistoryUnreadable, NothingRecorded, quote
 from lockref.history import FORMAT_VERSION, RUNS_SCHEMA, SCHEMA, runs_table
-from lockref.lab.spool import SPOOL, is_spool, read_spool, remove_spool
+from lockref.lab.spool import DAMAGED, SPOOL, is_spool, read_spool, remove_spool
 from lockref.strict_json import NotJson, read_json
 from lockref.words import counted
 from reports.checks.facts.surroundings.integrity import UNNUMBERED, numbered
@@ -71,7 +71,8 @@ class Notes:
     quarantined: reasons and how many records each set aside. damaged: runs that
     lost a record and are left out. nameless: records set aside that name no run.
     cut_off: run numbers whose record ends in the middle of a line. inferred:
-    how many runs have no row in the runs table.
+    how many runs have no row in the runs table. lacking: what is beside the history because a part of the record could
+    not be read; None where nothing is.
     """
 
     quarantined: Counter[str] = field(default_factory=Counter)
@@ -79,6 +80,7 @@ class Notes:
     nameless: int = 0
     cut_off: list[int] = field(default_factory=list)
     inferred: int = 0
+    lacking: Path | None = None
 
     @property
     def lines(self) -> list[str]:
@@ -86,6 +88,8 @@ class Notes:
         notes = [
             f"{counted(count, 'record')} set aside: {reason}" for reason, count in sorted(self.quarantined.items())
         ]
+        if self.lacking is not None:
+            notes.append(f"{self.lacking} is damaged: events of this history are missing")
         if self.damaged:
             why = (
                 "a record that names no run may belong to any run"
@@ -122,6 +126,7 @@ def load_history(path: Path | str) -> tuple[pa.Table, pa.Table, Notes]:
         events = _checked(_read_parquet(files.events), described, files.events, notes)
     else:
         events = _read_lines(files.events, described, notes)
+    notes.lacking = files.lacking
     events, runs = described_history(events, described, notes)
     return events, runs, notes
 
@@ -136,7 +141,7 @@ def described_history(
     """
     events = _numbered(events)
     runs = marked_cut_off(_inferred(events, notes) if described is None else described, notes.cut_off)
-    if notes.nameless or is_suspect:
+    if notes.nameless or notes.lacking is not None or is_suspect:
         notes.damaged.update(runs["run"].to_pylist())
     if notes.damaged:
         events, runs = _without_runs(events, notes.damaged), _without_runs(runs, notes.damaged)
@@ -197,7 +202,11 @@ def history_pieces(path: Path, *, size: int) -> HistoryPieces | None:
         count = sum(pq.read_metadata(part).num_rows for part in parts)
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return None  # The reader of the whole says what is wrong.
-    return HistoryPieces(runs=read_runs(files.runs), notes=Notes(), files=parts, count=count, size=size)
+    runs, notes = read_runs(files.runs), Notes(lacking=files.lacking)
+    if notes.lacking is not None:
+        # What is missing may be a release.
+        notes.damaged.update(runs["run"].to_pylist())
+    return HistoryPieces(runs=runs, notes=notes, files=parts, count=count, size=size)
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -253,12 +262,14 @@ def _without_runs(table: pa.Table, damaged: set[int]) -> pa.Table:
 class HistoryFiles:
     """The files of one history: its events (a file, or a folder of part files), and the table of its runs, if any.
 
-    is_parquet: the events are Parquet; else they are JSON lines.
+    is_parquet: the events are Parquet; else they are JSON lines. lacking: the damaged recording beside them, of which
+    a part is in no event; None without one.
     """
 
     events: Path
     runs: Path | None
     is_parquet: bool
+    lacking: Path | None = None
 
 
 def find_history(path: Path) -> HistoryFiles:
@@ -281,7 +292,13 @@ def find_history(path: Path) -> HistoryFiles:
     is_parquet = _is_parquet(events)
     if events.suffix == ".parquet" and not is_parquet:
         raise HistoryUnreadable(f"{events} is not Parquet although its name says so, or it was cut off while written")
-    return HistoryFiles(events=events, runs=runs_beside(events), is_parquet=is_parquet)
+    lacking = events.with_name(DAMAGED)
+    return HistoryFiles(
+        events=events,
+        runs=runs_beside(events),
+        is_parquet=is_parquet,
+        lacking=lacking if lacking.exists() else None,
+    )
 
 
 def runs_beside(events: Path) -> Path | None:

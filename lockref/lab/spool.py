@@ -49,6 +49,9 @@ from lockref.strict_json import NotJson, read_json
 SPOOL: Final = "recording"
 """The spool's folder inside a run folder."""
 
+DAMAGED: Final = "recording.damaged"
+"""A recording of which not all could be read, beside the history that lacks what could not."""
+
 _ABOUT: Final = "spool.json"
 _FILE_NAME: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.(rows|texts)")
 _FORMAT: Final = {"format": 2, "columns": list(ROW_COLUMNS), "byteorder": sys.byteorder}

@@ -27,7 +27,8 @@ RUN_BITS = RUN_MAX.bit_length()
 class Source:
     """One input: its place among the inputs, what the caller called it, and its files.
 
-    runs: the file, or the folder of part files, that describes the runs; None where nothing does.
+    runs: the file, or the folder of part files, that describes the runs; None where nothing does. is_lacking: a part of
+    the record could not be read, so no run of it is judged.
     """
 
     index: int
@@ -35,6 +36,7 @@ class Source:
     events: Place
     runs: Place | None
     is_parquet: bool
+    is_lacking: bool = False
 
     def described(self) -> pa.Table | None:
         """The runs as they are described (`RUNS_SCHEMA`). Raises HistoryUnreadable."""
@@ -64,7 +66,8 @@ def find_sources(inputs: Sequence[Path | str], settings: Settings = ()) -> list[
         else:
             files = find_history(Path(given))
             runs = None if files.runs is None else Place(str(files.runs))
-            found.append(Source(index, str(given), Place(str(files.events)), runs, files.is_parquet))
+            is_lacking = files.lacking is not None
+            found.append(Source(index, str(given), Place(str(files.events)), runs, files.is_parquet, is_lacking))
     return found
 
 

@@ -169,7 +169,7 @@ class OnePass:
                     described=_between(described, each),
                     lost_runs=frozenset(run for run in lost_runs if run in inside),
                     cut_off=tuple(run for run in cut_off if run in inside),
-                    is_suspect=nameless > 0,
+                    is_suspect=nameless > 0 or source.is_lacking,
                 )
             )
         unnamed = tuple(group for group in groups if group.nameless)

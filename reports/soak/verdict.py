@@ -172,6 +172,16 @@ class SoakVerdict:
             return f"it is not known whether the lock leaks {', '.join(named) or 'anything'} {over}"
         return f"the lock leaks nothing that would show {over}"
 
+    def whole(self, *, safety: str, liveness: str, fairness: str) -> str:
+        """The verdict of the whole soak in a word, as its exit code has it: the clauses', or what the lock leaks."""
+        if safety == "violated":
+            return safety
+        if self.verdict == "leaks":
+            return self.verdict
+        if "violated" in (liveness, fairness):
+            return "not_live"
+        return "inconclusive" if "inconclusive" in (safety, liveness, fairness, self.verdict) else "held"
+
     def told(self) -> dict[str, Any]:
         """The account as plain data for JSON."""
         return {

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from lockref.atomic_files import write_atomically
 from lockref.errors import HistoryUnreadable
 from lockref.history import SCHEMA
-from lockref.lab.spool import SPOOL, is_spool, remove_spool
+from lockref.lab.spool import DAMAGED, SPOOL, is_spool, remove_spool
 from lockref.lab.windows import Windows, read_window, remove_window, windows_in
 from lockref.runtime import NS_PER_S, Event, Task, ThreadRuntime
 from lockref.strict_json import NotJson, read_object
@@ -38,9 +38,6 @@ LATE_NS: Final = 10 * NS_PER_S
 
 STOPPED_NS: Final = NS_PER_S
 """The command was stopped itself (Ctrl-Z) if its thread woke so much too late; its clients then were, too."""
-
-DAMAGED: Final = "recording.damaged"
-"""A recording of which not every window could be read, beside the history that lacks those windows."""
 
 _WINDOWS: Final = "windows.json"
 _PART: Final = re.compile(r"part-([0-9]+)\.parquet")

@@ -59,7 +59,7 @@ def list_runs(console: Console, *, count: int) -> int:
     width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
         ended = str(row["verdict"] or row["status"] or "unknown").replace("_", " ")
-        style = {"held": "good", "violated": "bad"}.get(str(row["verdict"]), "")
+        style = {"held": "good", "violated": "bad", "leaks": "bad"}.get(str(row["verdict"]), "")
         what = short(str(row["command"]), 90)
         size, age = size_in_words(int(row["bytes"])), age_in_words(row["age_s"])
         console.say(f"{row['name']:<{width}}  {ended:<14} {size:>8}  {age:>8}  {what}", style=style)
@@ -102,7 +102,7 @@ def show_run(console: Console, name: str) -> int:
         if value is not None and value != "":
             console.say(f"{label:<9} {printable(str(value), limit=400)}")
     for path, one in parts:
-        style = {"held": "good", "violated": "bad"}.get(one.worst, "")
+        style = {"held": "good", "violated": "bad", "leaks": "bad"}.get(one.worst, "")
         title = one.title or path.name
         console.say(f"{one.worst.replace('_', ' '):<13} {short(title)}: {short(one.statement, 300)}", style=style)
     for failure in failures:

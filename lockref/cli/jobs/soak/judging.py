@@ -16,7 +16,6 @@ from reports.history_files import has_history, history_pieces
 from reports.soak.cycles import Cycles
 from reports.soak.series import Stretch
 from reports.soak.verdict import SoakVerdict, judge_soak
-from scenarios.soak.keeping import DAMAGED
 
 if TYPE_CHECKING:
     from reports.formats.results import Results
@@ -47,16 +46,11 @@ def judge_stretches(folders: Sequence[Path], *, title: str, about: Mapping[str, 
             continue
         cycles = Cycles()
         pieces = history_pieces(folder, size=PIECE_EVENTS)
-        if pieces is not None and (folder / DAMAGED).exists():
-            # What is missing may be a release.
-            pieces.notes.damaged.add(0)
         digest = batch_digest(_file_digest(path) for path in (() if pieces is None else pieces.files))
         provenance = {**about, "digest": digest}
         found = None if pieces is None else judged_in_pieces(folder, pieces, provenance=provenance, seen=cycles.add)
         if found is None:
             raise HistoryUnreadable(f"{folder} is no history of a soak, or it lost a record that names no run")
-        if (folder / DAMAGED).exists():
-            found.notices.append(f"{folder / DAMAGED} is damaged: windows of this history are missing")
         found.title = f"{title}: {folder.name}"
         judged.append(folder)
         results.append(found)

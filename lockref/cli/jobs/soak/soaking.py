@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from lockref.cli.jobs.shown.console import printable
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, steps_of
-from lockref.cli.jobs.soak.judging import judge_stretches
+from lockref.cli.jobs.soak.judging import Judged, judge_stretches
 from lockref.cli.jobs.soak.settings import Asked, asked_before
 from lockref.durations import plain_duration
 from lockref.errors import ConfigError, LockrefError
 from lockref.runtime import NS_PER_S
 from reports.account import write_results
+from reports.checks.verdicts import joint_verdict
 from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
 from reports.html.soak import write_soak_page
 from scenarios.runs import RunFolder, nothing_recorded, provenance
@@ -106,9 +107,22 @@ def _soak_in(console: Console, folder: RunFolder, asked: Asked, *, lasting_ns: i
         judged.results,
         allowed=allowed,
         failed=failed,
-        further=judged.told.told(),
+        further=_told(judged),
         further_code=HELD if code in set(allowed) - {VIOLATED} else code,
     )
+
+
+def _told(judged: Judged) -> dict[str, object]:
+    """The document's part on the soak: `verdict` is of the whole, and `clauses` of the safety clauses alone."""
+    told = judged.told.told()
+    safety = joint_verdict({each.verdict for each in judged.results})
+    told["soak"]["clauses"] = safety
+    whole = judged.told.whole(
+        safety=safety,
+        liveness=joint_verdict({each.liveness for each in judged.results}),
+        fairness=joint_verdict({each.fairness_claims for each in judged.results}),
+    )
+    return {**told, "verdict": whole}
 
 
 def _say(console: Console, told: SoakVerdict) -> None:

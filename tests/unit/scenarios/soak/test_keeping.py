@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from lockref.cli.jobs.soak.judging import judge_stretches
 from lockref.errors import HistoryUnreadable
 from lockref.history import runs_table
-from lockref.lab.spool import SPOOL, begin_spool
+from lockref.lab.spool import DAMAGED, SPOOL, begin_spool
 from lockref.lab.windows import Windows, windows_in
 from lockref.runtime import ThreadRuntime
-from reports.history_files import has_history, load_history, read_runs, write_runs
-from scenarios.soak.keeping import DAMAGED, HistoryKeeper, kept_span_ns, salvage, window_ns
+from reports.account import judged_history
+from reports.history_files import has_history, read_runs, write_runs
+from scenarios.soak.keeping import HistoryKeeper, kept_span_ns, salvage, window_ns
 from tests.unit.lockref.lab.test_spool import record
 
 WINDOWS = Windows(origin_ns=1_000, length_ns=100)
@@ -33,8 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def kept(folder: Path) -> list[int]:
-    events, _, _ = load_history(folder)
-    events = events.sort_by("seq")
+    events = pq.read_table(folder / "events.parquet").sort_by("seq")
     assert events["seq"].to_pylist() == list(range(len(events)))
     return events["at_ns"].to_pylist()
 
@@ -129,6 +130,10 @@ def test_a_damaged_window_is_left_out_and_the_others_are_kept(folder: Path) -> N
     [found] = judge_stretches([folder], title="soak", about=about, clients=2).results
     assert (found.worst, found.damaged) == ("inconclusive", 1)
     assert any(DAMAGED in notice for notice in found.notices)
+    # `lockref check` and the page say the same.
+    again = judged_history(folder)
+    assert (again.worst, again.damaged) == ("inconclusive", 1)
+    assert any(DAMAGED in notice for notice in again.notices)
 
 
 def test_a_soak_that_was_killed_before_its_clients_began_leaves_no_history(folder: Path) -> None:
