@@ -17,6 +17,7 @@ from lockref.runtime import NS_PER_S
 from scenarios.backends import BACKENDS, RunningBackend, backend_status, start_backend, table_uri
 from scenarios.backends.environments import choose_native, ensure_environment
 from scenarios.backends.zookeeper import started_zookeeper, unavailable
+from tests.backends.kazoo_client import kazoo_on
 
 PATIENCE_S = 90  # A machine that runs the whole suite starts servers several times slower than an idle one.
 BUCKETS = ("ministack", "moto", "localstack", "fake-gcs-server", "azurite")
@@ -118,3 +119,10 @@ def zookeeper():
         pytest.skip(reason)
     with started_zookeeper() as running:
         yield running
+
+
+@pytest.fixture
+def operator(zookeeper):
+    """A session of kazoo's client on that server."""
+    with kazoo_on(zookeeper.hosts) as client:
+        yield client

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from lockref.runtime import NS_PER_S
 from scenarios.backends import zookeeper as backend
 from scenarios.backends.zookeeper import ZooKeeperServers, ask, started_zookeeper, unavailable
 from scenarios.helix.program import Change, ClusterProgram, ProgressCallbacks
+from tests.backends.kazoo_client import kazoo_on
 from tests.evidence.helix.tree import Tree
 
 RECIPE = Path(__file__).parents[2] / "docs" / "examples" / "lock-manager.yaml"
@@ -31,23 +32,6 @@ FIRST = f"{CLUSTER}/LIVEINSTANCES/localhost_12001"
 _numbers = itertools.count()
 
 pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]
-
-
-@contextlib.contextmanager
-def client_of(hosts: str) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=hosts, timeout=10)
-    client.start(timeout=30)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
-
-
-@pytest.fixture
-def operator(zookeeper: ZooKeeperServers) -> Iterator[KazooClient]:
-    with client_of(zookeeper.hosts) as client:
-        yield client
 
 
 class Run:
@@ -86,7 +70,7 @@ def test_a_folder_that_is_not_there(zookeeper: ZooKeeperServers, capsys: pytest.
     place = f"{zookeeper.hosts}/nowhere/below"
     assert lockref(["cluster", "run", str(RECIPE), "--zookeeper", place]) == 2
     assert f"{place} has no folder /nowhere/below; make it first" in capsys.readouterr().err
-    with client_of(zookeeper.hosts) as client:
+    with kazoo_on(zookeeper.hosts) as client:
         assert client.exists("/nowhere") is None
 
 

@@ -33,6 +33,7 @@ from lockref.helix.lock import LOCK_UNLOCK
 from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord
 from scenarios.backends.zookeeper import ZooKeeperServers
+from tests.backends.kazoo_client import kazoo_on
 from tests.evidence.helix.tree import Tree
 
 INSTANCES = ("n1", "n2", "n3")
@@ -200,19 +201,13 @@ class Driven:
 
 @contextlib.contextmanager
 def driven(servers: ZooKeeperServers) -> Iterator[Driven]:
-    operator = KazooClient(hosts=servers.hosts, timeout=20)
-    operator.start(timeout=30)
-    try:
-        with TemporaryDirectory() as folder:
-            found = Driven(servers.hosts, operator, Path(folder), f"driven-{os.getpid()}-{next(_numbers)}")
-            found.configure()
-            try:
-                yield found
-            finally:
-                found.end()
-    finally:
-        operator.stop()
-        operator.close()
+    with kazoo_on(servers.hosts, timeout_s=20) as operator, TemporaryDirectory() as folder:
+        found = Driven(servers.hosts, operator, Path(folder), f"driven-{os.getpid()}-{next(_numbers)}")
+        found.configure()
+        try:
+            yield found
+        finally:
+            found.end()
 
 
 def play(servers: ZooKeeperServers, steps: list[tuple[float, tuple[Any, ...]]]) -> None:

@@ -128,17 +128,6 @@ class Place:
 
 
 @pytest.fixture
-def operator(zookeeper: ZooKeeperServers) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=zookeeper.hosts, timeout=10)
-    client.start(timeout=30)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
-
-
-@pytest.fixture
 def place(zookeeper: ZooKeeperServers, operator: KazooClient, tmp_path: Path) -> Iterator[Place]:
     with contextlib.closing(Place(zookeeper.hosts, operator, tmp_path)) as found:
         yield found

@@ -5,10 +5,8 @@ Each test shows what the recipe does, so it fails once a release does better.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
-from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
@@ -16,36 +14,23 @@ from kazoo.exceptions import ConnectionLoss, LockTimeout
 from kazoo.protocol.states import KazooState
 
 from scenarios.backends.zookeeper import ZooKeeperServers
+from tests.backends.kazoo_client import kazoo_on
 
 pytestmark = [pytest.mark.realbackend, pytest.mark.java, pytest.mark.xdist_group("zookeeper")]
 
 _numbers = itertools.count()
 
 
-@contextlib.contextmanager
-def client_on(servers: ZooKeeperServers) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=servers.hosts, timeout=10)
-    client.start(timeout=20)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
-
-
 def end_for_true(servers: ZooKeeperServers, client: KazooClient) -> None:
     """End a session at the server, as its timeout would: by another client with its identity."""
-    session, password = client.client_id
-    other = KazooClient(hosts=servers.hosts, client_id=(session, password), timeout=10)
-    other.start(timeout=20)
-    other.stop()
-    other.close()
+    with kazoo_on(servers.hosts, identity=client.client_id):
+        pass
 
 
 def test_it_says_acquired_after_its_session_is_lost(zookeeper: ZooKeeperServers) -> None:
     """Z10: `is_acquired` stays true, another client has the lock, and `release` says that it went well."""
     path = f"/kazoo-{next(_numbers)}"
-    with client_on(zookeeper) as first, client_on(zookeeper) as second:
+    with kazoo_on(zookeeper.hosts) as first, kazoo_on(zookeeper.hosts) as second:
         mine, theirs = first.Lock(path, "first"), second.Lock(path, "second")
         assert mine.acquire(timeout=20)
         lost = threading.Event()
@@ -68,10 +53,10 @@ def test_a_contender_that_gave_up_blocks_the_others(
     def lost(*_arguments: object, **_options: object) -> None:
         raise ConnectionLoss
 
-    with client_on(zookeeper) as first, client_on(zookeeper) as third:
+    with kazoo_on(zookeeper.hosts) as first, kazoo_on(zookeeper.hosts) as third:
         holder, last = first.Lock(path, "holder"), third.Lock(path, "last")
         assert holder.acquire(timeout=20)
-        with client_on(zookeeper) as second:
+        with kazoo_on(zookeeper.hosts) as second:
             ghost = second.Lock(path, "ghost")
             with monkeypatch.context() as patched:
                 patched.setattr(second, "delete", lost)
