@@ -29,7 +29,7 @@ _ITEM = re.compile(r"([A-Za-z])([0-9]{1,2})")
 def load_scenario(path: str | Path, *, may_import: bool = True) -> Scenario:
     """The scenario in a file, or of that name in the catalogue: `e08-paused-holder` (`.yaml` or not), `e08`, `E8`.
 
-    So are the worlds of searches: `small-world` and `two-turns` (`scenarios.search.worlds`).
+    So are the worlds of searches (`scenarios.search.worlds`).
     may_import: also look at the locks and programs that it names, which imports them.
     Errors: ConfigError with the place, for anything that is wrong with it.
     """

@@ -84,6 +84,17 @@ def test_shrinking_keeps_the_way_in_which_the_clause_broke(folder: Path, campaig
         assert shown.finding.kind == finding.kind
 
 
+@pytest.mark.shrunk
+def test_a_failure_of_a_swarm_shrinks_to_the_one_fault_that_it_needs(folder: Path, campaign: CampaignResult) -> None:
+    """Of eight faults one is enough: an acquire without an answer (docs/parity.md). Most tests shrink in four runs."""
+    scenario, spec = load_scenario("swarm"), load_provider("hudi")
+    found = next(each for each in campaign.summary.findings if (each.clause, each.run) == ("S7", 8))
+    told = FailureStore(scenario, spec, folder=folder).store(found)
+    kept = Failure.load(find_failures(told.id, folder=folder)[0])
+    assert len(run_simulated(scenario, spec, 8).plan.faults) == 8
+    assert [fault.kind for fault in kept.plan.faults] == ["ghost_write"]
+
+
 def test_a_shrinking_tells_how_far_it_is(tmp_path: Path) -> None:
     """It may take a minute after the last seed: a command that says nothing then looks stuck."""
     scenario, spec = load_scenario("e08"), load_provider("hudi")

@@ -96,16 +96,21 @@ def speed_table(case: Case) -> pa.Table:
         return no_speeds()
     handoffs = handoffs_table(case)
     handoffs = handoffs.filter(pc.equal(handoffs["after"], "release"))
+    # The time by which each acquire began later than intended. Calls of a closed loop tell none.
+    late_ns = told_numbers(case, "late_ns")[case.operations.call_row]
     rows = []
     for run in real:
         own = handoffs.filter(pc.equal(handoffs["run"], int(case.runs.number[run])))["handoff_ns"].to_numpy()
-        row = _run_speed(case, run, found.get(run), own)
+        row = _run_speed(case, run, found.get(run), own, late_ns)
         if row is not None:
             rows.append(row)
     return pa.Table.from_pylist(rows, SPEED_SCHEMA)
 
 
-def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: Ints) -> dict[str, Any] | None:
+def _run_speed(
+    case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: Ints, late: Ints
+) -> dict[str, Any] | None:
+    """late: per operation of the case, in nanoseconds; ABSENT where it tells none."""
     operations = case.operations
     asked = np.flatnonzero((operations.op == Op.ACQUIRE) & (operations.run == run))
     if len(asked) == 0:
@@ -117,8 +122,6 @@ def _run_speed(case: Case, run: int, answers: StoreAnswers | None, handoffs_ns: 
     granted = asked[operations.is_granted[asked]]
     requests = int((case.events.run[case.events.rows(Kind.SENT)] == run).sum())
     waits = (operations.return_at_ns - operations.call_at_ns)[granted]
-    # The time by which each acquire began later than intended. Calls of a closed loop tell none.
-    late = told_numbers(case, "late_ns")[operations.call_row]
     is_open = late != ABSENT
     open_, granted_open = asked[is_open[asked]], granted[is_open[granted]]
     responses = (operations.return_at_ns - operations.call_at_ns + late)[granted_open]
