@@ -14,6 +14,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from lockref.errors import CapabilityMissing
 from lockref.history import runs_table, to_table
 from lockref.lab.loading import load_provider
 from reports.checks import judge
+from reports.checks.spec import VIOLATED
 from scenarios.batch import run_seeds
 from scenarios.definition.load import judged_catalogue, load_scenario
 from scenarios.definition.mixture import inapplicable
@@ -30,33 +32,67 @@ ORIGINAL, BASELINE, HARDENED = "hudi-jvm", "hudi", "hardened"
 CHUNK = 50
 
 
-def broken(scenario: Scenario, lock: str, seeds: Sequence[int]) -> tuple[list[str], Counter[str]]:
-    """The digest of each run, and by clause the number of runs that broke it."""
+@dataclass(slots=True)
+class Account:
+    """What the runs of one lock came to. digests: of each run.
+
+    verdicts: by clause and verdict, the number of runs. together: by the clauses that one run broke, the runs that
+    broke just those, and the first of their seeds.
+    """
+
+    digests: list[str] = field(default_factory=list)
+    verdicts: dict[str, Counter[str]] = field(default_factory=dict)
+    together: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def broken(self) -> dict[str, int]:
+        """By clause, the number of runs that broke it."""
+        return {clause: counts[VIOLATED] for clause, counts in sorted(self.verdicts.items()) if counts[VIOLATED]}
+
+    def add(self, verdicts: Sequence[Mapping[str, Any]]) -> None:
+        """Rows of the judge, of whole runs."""
+        clauses: dict[int, list[str]] = {}
+        for row in verdicts:
+            self.verdicts.setdefault(row["clause"], Counter())[row["verdict"]] += 1
+            if row["verdict"] == VIOLATED:
+                clauses.setdefault(row["run"], []).append(row["clause"])
+        for seed, names in sorted(clauses.items()):
+            count, first = self.together.get(key := " ".join(sorted(names)), (0, seed))
+            self.together[key] = count + 1, first
+
+
+def played(scenario: Scenario, lock: str, seeds: Sequence[int]) -> Account:
+    """The runs of these seeds, judged."""
     spec = load_provider(lock)
-    digests: list[str] = []
-    counts: Counter[str] = Counter()
+    account = Account()
     for start in range(0, len(seeds), CHUNK):
         outcomes = run_seeds(scenario, spec, seeds[start : start + CHUNK])
-        digests += [outcome.digest for outcome in outcomes]
+        account.digests += [outcome.digest for outcome in outcomes]
         runs = runs_table(outcome.run_row for outcome in outcomes)
         events = to_table([outcome.recorder for outcome in outcomes], [outcome.seed for outcome in outcomes])
-        counts.update(
-            str(row["clause"]) for row in judge(events, runs).verdicts.to_pylist() if row["verdict"] == "violated"
-        )
-    return digests, counts
+        account.add(judge(events, runs).verdicts.to_pylist())
+    return account
 
 
 def compare(scenarios: Mapping[str, Scenario], seeds: Sequence[int], locks: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A row for each scenario: why a lock does not take part, else its broken clauses, and the histories in common."""
+    """A row for each scenario: why a lock does not take part, else what its runs came to, and the histories in common.
+
+    broken: by lock and clause. verdicts: by lock, clause and verdict. together: by lock and the clauses that one run
+    broke, the number of such runs and their first seed.
+    """
     for name, scenario in scenarios.items():
         row: dict[str, Any] = {"scenario": name, "seeds": len(seeds), "broken": {}, "not_applicable": {}}
+        row |= {"verdicts": {}, "together": {}}
         digests: dict[str, list[str]] = {}
         for lock in locks:
             if reason := inapplicable(scenario, load_provider(lock)):
                 row["not_applicable"][lock] = reason
                 continue
-            digests[lock], counts = broken(scenario, lock, seeds)
-            row["broken"][lock] = dict(sorted(counts.items()))
+            account = played(scenario, lock, seeds)
+            digests[lock] = account.digests
+            row["broken"][lock] = account.broken
+            row["verdicts"][lock] = {clause: dict(counts) for clause, counts in sorted(account.verdicts.items())}
+            row["together"][lock] = account.together
         if ORIGINAL in digests and BASELINE in digests:
             pairs = zip(seeds, digests[ORIGINAL], digests[BASELINE], strict=True)
             row["different"] = [seed for seed, original, baseline in pairs if original != baseline]

@@ -61,6 +61,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[TableSettings, Path]:
     )
     add("--at-commit", type=int, default=plain.at_commit, metavar="N", help="which commit of n1 is struck")
     add("--stop-for", type=int, metavar="S", help="how long n1 is stopped; default 8 s more than the validity")
+    add("--refresh", action="store_true", help="REFRESH TABLE before each SQL statement")
     add("--hudi", action="append", default=[], metavar="KEY=VALUE", help="a further option of each write")
     add("--store", default="", metavar="URI", help="an S3 server that runs already; default one of its own")
     add("--table", default=plain.table, help="where the table is made in the bucket")
@@ -80,6 +81,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[TableSettings, Path]:
         renew_s=max(1, validity_s // 10),
         strike=asked.strike,
         pause_s=asked.stop_for or validity_s + STOP_BEYOND_S,
+        refresh=asked.refresh,
         hudi=_pairs(asked.hudi),
         at_commit=asked.at_commit,
         store=asked.store,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lockref.words import counted
 from reports.checks.verdicts import Verdicts
 from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
 from reports.formats.markdown import table
@@ -80,7 +81,8 @@ def _parts(run: TableRun, judgement: Judgement, costs: Sequence[ClientCost]) -> 
     yield f"**{judgement.sentence}**\n\n"
     yield (
         f"Hudi's provider over a client of ours, lock `{settings.lock}`, on {run.wire.server}; "
-        f"{len(settings.jvms)} JVMs ({roles}); seed {settings.seed}; {run.lasting_s:.0f} s. "
+        f"{counted(len(settings.jvms), 'JVM')} ({roles}); seed {settings.seed}; {run.lasting_s:.0f} s"
+        f"{'; each SQL statement lists the files anew' if settings.refresh else ''}. "
         f"Batches: {outcomes[ACKNOWLEDGED]} acknowledged, {outcomes[REFUSED]} refused, {outcomes[UNKNOWN]} unknown.\n\n"
     )
     faults = ", ".join(f"{name} struck {count}×" for name, count in run.wire.fired.items())

@@ -58,8 +58,9 @@ class TableSettings:
     shared: rows on which all SQL writers count. minutes: after which writers begin nothing more. lock: of `LOCKS`;
     `in-process` is one for each JVM. validity_s, renew_s: of Hudi's lock. heartbeat_ms: of Hudi's writers, after which
     a dead one's work is rolled back. strike: what happens to n1, of `STRIKES`; "" for nothing. at_commit: in which of
-    its commits. pause_s: for how long it is stopped. hudi: further options of each write. store: the URI of a server
-    that runs; "" starts one. table: where the table is made in the bucket.
+    its commits. pause_s: for how long it is stopped. refresh: each SQL statement lists the table's files anew; without
+    it, Spark keeps a session's listing until that session has written. hudi: further options of each write. store: the
+    URI of a server that runs; "" starts one. table: where the table is made in the bucket.
     """
 
     jvms: tuple[tuple[str, ...], ...] = (("sql",), ("sql",), ("stream", "services"))
@@ -76,6 +77,7 @@ class TableSettings:
     strike: str = ""
     pause_s: int = 0
     at_commit: int = 4
+    refresh: bool = False
     hudi: Mapping[str, str] = field(default_factory=dict)
     store: str = ""
     table: str = "lake/t"

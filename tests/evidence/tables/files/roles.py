@@ -73,7 +73,7 @@ class Table:
 
     def __init__(self, session: SparkSession, plan: dict[str, Any]) -> None:
         self.session = session
-        self.uri, self.kind = plan["table"], plan["kind"]
+        self.uri, self.kind, self.refresh = plan["table"], plan["kind"], plan["refresh"]
         self.options = hudi_options(plan)
         for key, value in self.options.items():
             session.conf.set(key, value)
@@ -88,6 +88,8 @@ class Table:
         def work() -> None:
             # The batch stands in the metadata of the commit.
             self.session.conf.set("hoodie.lockref.batch", batch)
+            if self.refresh:
+                self.session.sql("REFRESH TABLE t")
             self.session.sql(statement)
 
         return work
