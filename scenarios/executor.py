@@ -201,12 +201,15 @@ def _ending_among(workers: Sequence[BaseProcess]) -> str:
     return ending_of(next((code for code in told if code), 0 if told else None))
 
 
-def executor_for(processes: int, pieces: int) -> Executor:
-    """As many processes as asked for, but never more than there are pieces; this process alone where one is enough."""
+def executor_for(processes: int, pieces: int, *, apart: bool = False) -> Executor:
+    """As many processes as asked for, but never more than there are pieces; this process alone where one is enough.
+
+    apart: never this process, for work that forks while threads run here.
+    """
     if processes < 1:
         raise ConfigError(f"{processes} processes; expected at least 1")
     count = min(processes, pieces)
-    return Processes(count) if count > 1 else InProcess()
+    return Processes(max(1, count)) if count > 1 or apart else InProcess()
 
 
 def _begin_worker(memory: Any, begun: Any, words: Connection, parent: int | None) -> None:

@@ -10,7 +10,7 @@ from lockref.cli.options import (
     ALLOWED,
     AS_JSON,
     DEMANDS,
-    PROVIDER,
+    FLEET,
     SEED_RANGE,
     Duration,
     Exploring,
@@ -22,7 +22,7 @@ from lockref.cli.options import (
 
 @click.command(name="campaign")
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...", shell_complete=scenario_names)
-@PROVIDER
+@FLEET
 @click.option("--seeds", type=SEED_RANGE, default="1..10000", show_default=True, help="A..B, at most ten million.")
 @on_executors
 @click.option("--out", help="Folder, or s3a://BUCKET/PREFIX, of chunks and results; default a run folder.")

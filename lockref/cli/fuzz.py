@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from lockref.cli.options import ALLOWED, AS_JSON, NEW_FOLDER, PROVIDER, Duration, Processes, scenario_names
+from lockref.cli.options import ALLOWED, AS_JSON, FLEET, NEW_FOLDER, Duration, Processes, scenario_names
 from lockref.seeds import SEED_MAX
 
 
 @click.command(name="fuzz")
 @click.argument("scenario", required=False, metavar="[SCENARIO]", shell_complete=scenario_names)
-@PROVIDER
+@FLEET
 @click.option("--max-time", "max_time_ns", type=Duration(), help="How long; default 60s where --runs is not given.")
 @click.option("--runs", type=click.IntRange(1, 100_000_000), help="So many runs: the same ones each time.")
 @click.option("--seed", type=click.IntRange(0, SEED_MAX), default=1, show_default=True, help="Of the first run.")

@@ -10,8 +10,8 @@ import click
 from lockref.cli.options import (
     ALLOWED,
     AS_JSON,
+    FLEET,
     NEW_FILE,
-    PROVIDER,
     SEED_RANGE,
     Declaration,
     Demand,
@@ -23,7 +23,7 @@ from lockref.cli.options import (
 
 @click.command(name="gate")
 @click.argument("files", nargs=-1)
-@PROVIDER
+@FLEET
 @click.option("--only-mine", "is_only_mine", is_flag=True, help="Only the FILES, and not the catalogue.")
 @click.option(
     "--declare", "declared", type=Declaration(), multiple=True, metavar="WORD",

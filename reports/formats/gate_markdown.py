@@ -35,7 +35,7 @@ def _parts(result: GateResult) -> Iterator[str]:
     accepted = [group for group in result.groups if group.accepted]
     yield from _list("Accepted", [f"{each.cause}: {readable(each.sentence)} ({each.accepted})" for each in accepted])
     yield from _list("Not decided", [f"{each.name}: {each.reason}" for each in result.undecided])
-    yield from _list("Known failures", result.notes)
+    yield from _list("Notes", result.notes)
     cut = [result.cut] if result.cut else []
     yield from _list("Not explored", [*cut, *result.unexplored])
     yield from (

@@ -9,6 +9,8 @@ Where to look:
 - sources          hashes of the code that decides the result
 - places           where all that is written: a folder of this machine, or an object store
 - sheltered        a process of its own around a lock that may end it, hang in it, or fill its memory
-- collection       the chunks of all campaigns joined in the order of their seeds
+- repeated_runs    seeds that are run a second time, and must give one trace
+- result           what came of one campaign, added up chunk by chunk
+- collection       the one loop: the chunks of all campaigns joined in the order of their seeds
 - run_folders      the chunks of `lockref sim`, below its run folder until it is over
 """

@@ -2,6 +2,8 @@
 
 The account of the chunk is written last, in one step. Whoever dies before leaves at most histories, which the next
 one writes again under the same names, with the same bytes. So nothing is lost, and nothing is counted twice.
+
+A chunk without a place is not committed: account and histories are in the answer.
 """
 
 from __future__ import annotations
@@ -19,17 +21,19 @@ import pyarrow.parquet as pq
 
 from lockref.errors import LockrefError
 from lockref.history import runs_table, to_table
-from lockref.runtime import NS_PER_S
-from reports.checks import judge
+from lockref.runtime import NS_PER_S, ThreadRuntime
+from reports.checks import Judgement, judge
 from reports.checks.summary import Summary
 from reports.history_files import CHUNKS, EVENTS, RUNS
 from scenarios.batch import run_seeds
-from scenarios.campaign import expect_same_traces
 from scenarios.campaigns.account import ChunkAccount, account_of
 from scenarios.campaigns.orders import ChunkOrder
 from scenarios.campaigns.places import Place
+from scenarios.campaigns.repeated_runs import expect_same_traces
 from scenarios.campaigns.sheltered import shelter
 from scenarios.worlds.judged_result import History, broken_runs, joined_histories, only_runs
+
+_monotonic_ns: Final = ThreadRuntime().monotonic_ns
 
 _ACCOUNT: Final = re.compile(r"chunk-([0-9]{6})\.json")
 
@@ -38,13 +42,16 @@ _ACCOUNT: Final = re.compile(r"chunk-([0-9]{6})\.json")
 class ChunkAnswer:
     """The answer of an executor: the account of its chunk, or the error in its place.
 
-    campaign, chunk: the identity of the campaign, and the number of the chunk.
+    campaign, chunk: the number of the campaign among those that are run together, and of the chunk in it. histories:
+    the kept ones of a chunk without a place; None where there are none. spent_ns: real time that the chunk took.
     """
 
-    campaign: str
+    campaign: int
     chunk: int
     account: ChunkAccount | None = None
     error: LockrefError | None = None
+    histories: History | None = None
+    spent_ns: int = 0
 
 
 def account_name(number: int) -> str:
@@ -72,7 +79,7 @@ def run_sheltered(order: ChunkOrder) -> ChunkAnswer:
         return shelter().call(run_chunk, order)
     except LockrefError as error:
         # A value, so that no executor takes a lock's fault for one of its own and tries again.
-        return ChunkAnswer(campaign=order.identity, chunk=order.number, error=error)
+        return ChunkAnswer(campaign=order.campaign, chunk=order.number, error=error)
 
 
 def run_chunk(order: ChunkOrder) -> ChunkAnswer:
@@ -81,68 +88,100 @@ def run_chunk(order: ChunkOrder) -> ChunkAnswer:
     A LockrefError of the lock or of its scenario is in the answer. Raises BackendUnavailable or OSError for a place
     that cannot be written.
     """
-    began_ns = _processor_ns()
-    total = Summary(not_demanded=order.not_demanded)
-    digests: list[str] = []
-    effects: Counter[str] = Counter()
-    compared = 0
-    kept: list[History] = []
-    failures: list[int] = []
+    began_ns = _monotonic_ns()
     try:
-        for seeds in order.batches():
-            # What a lock always does shows in one run: the first of the campaign runs under the strict auditor.
-            is_first = order.number == 0 and seeds[0] == order.seeds[0]
-            outcomes = run_seeds(
-                order.scenario, order.spec, seeds, watched=int(is_first), exploration=order.exploration
-            )
-            compared += expect_same_traces(
-                order.scenario, order.spec, outcomes, every=order.compare_every, exploration=order.exploration
-            )
-            events = to_table([each.recorder for each in outcomes], [each.seed for each in outcomes])
-            runs = runs_table(each.run_row for each in outcomes)
-            judgement = judge(events, runs)
-            part = Summary.of_runs(
-                judgement,
-                runs,
-                event_count=len(events),
-                fault_kinds={each.seed: each.fired_kinds for each in outcomes},
-                not_demanded=order.not_demanded,
-            )
-            known = {finding.key for finding in total.findings}
-            speakers = {finding.run for finding in part.findings if finding.key not in known}
-            total.add(part)
-            digests += [each.digest for each in outcomes]
-            for row in runs["fault_effects"].to_pylist():
-                effects.update(dict(row or ()))
-            if order.keeps_speakers:
-                new = sorted(speakers)
-            else:
-                broken = sorted(broken_runs(judgement.verdicts, order.not_demanded))
-                new = broken[: max(0, order.failures_left - len(failures))]
-            failures += new
-            wanted = sorted({*new, *(seed for seed in order.sample if seed in seeds)})
-            if wanted:
-                kept.append(only_runs((events, runs), wanted))
-            del outcomes, events, runs, judgement, part
-            gc.collect(0)
+        account, kept = _judged(order)
+    except LockrefError as error:
+        return ChunkAnswer(campaign=order.campaign, chunk=order.number, error=error)
+    if order.place is not None:
+        if kept is not None:
+            write_kept(order.place, order.number, kept)
+            kept = None
+        order.place.write(account_name(order.number), account.sealed())
+    return ChunkAnswer(
+        campaign=order.campaign,
+        chunk=order.number,
+        account=account,
+        histories=kept,
+        spent_ns=_monotonic_ns() - began_ns,
+    )
+
+
+def _judged(order: ChunkOrder) -> tuple[ChunkAccount, History | None]:
+    """The account of a chunk that was run and judged here, and the histories to keep; None where there are none."""
+    began_ns = _processor_ns()
+    judged = _JudgedBatches(order)
+    for number, seeds in enumerate(order.batches()):
+        # What a lock always does shows in one run: the first of the campaign runs under the strict auditor.
+        judged.run(seeds, watched=order.watched if number == 0 else 0)
+        gc.collect(0)
+    return judged.account(processor_ns=_processor_ns() - began_ns)
+
+
+class _JudgedBatches:
+    """The batches of a chunk that were run and judged so far: their counts, digests, and the histories to keep."""
+
+    def __init__(self, order: ChunkOrder) -> None:
+        self._order = order
+        self._total = Summary(not_demanded=order.not_demanded)
+        self._digests: list[str] = []
+        self._effects: Counter[str] = Counter()
+        self._compared = 0
+        self._kept: list[History] = []
+        self._failures: list[int] = []
+
+    def run(self, seeds: Sequence[int], *, watched: int) -> None:
+        """Simulate one batch, and judge it in one call. Raises LockrefError of the lock or of its scenario."""
+        order = self._order
+        outcomes = run_seeds(order.scenario, order.spec, seeds, watched=watched, exploration=order.exploration)
+        self._compared += expect_same_traces(
+            order.scenario, order.spec, outcomes, every=order.compare_every, exploration=order.exploration
+        )
+        events = to_table([each.recorder for each in outcomes], [each.seed for each in outcomes])
+        runs = runs_table(each.run_row for each in outcomes)
+        judgement = judge(events, runs)
+        part = Summary.of_runs(
+            judgement,
+            runs,
+            event_count=len(events),
+            fault_kinds={each.seed: each.fired_kinds for each in outcomes},
+            not_demanded=order.not_demanded,
+        )
+        new = self._failures_to_keep(part, judgement)
+        self._total.add(part)
+        self._digests += [each.digest for each in outcomes]
+        for row in runs["fault_effects"].to_pylist():
+            self._effects.update(dict(row or ()))
+        self._failures += new
+        wanted = sorted({*new, *(seed for seed in order.sample if seed in seeds)})
+        if wanted:
+            self._kept.append(only_runs((events, runs), wanted))
+
+    def _failures_to_keep(self, part: Summary, judgement: Judgement) -> list[int]:
+        """The runs of one batch whose histories are kept because of what broke in them."""
+        if self._order.keeps_speakers:
+            known = {finding.key for finding in self._total.findings}
+            return sorted({finding.run for finding in part.findings if finding.key not in known})
+        broken = sorted(broken_runs(judgement.verdicts, self._order.not_demanded))
+        return broken[: max(0, self._order.failures_left - len(self._failures))]
+
+    def account(self, *, processor_ns: int) -> tuple[ChunkAccount, History | None]:
+        """The account of the chunk, and its kept histories. processor_ns: processor time that all of it took."""
+        order = self._order
+        kept = joined_histories(self._kept) if self._kept else None
         account = account_of(
-            total,
-            digests,
+            self._total,
+            self._digests,
             campaign=order.identity,
             chunk=order.number,
             seeds=(order.seeds[0], order.seeds[-1]),
-            effects=dict(sorted(effects.items())),
-            compared=compared,
-            kept=tuple(run for _, runs in kept for run in runs["run"].to_pylist()),
-            failures_kept=tuple(failures),
-            processor_ns=_processor_ns() - began_ns,
+            effects=dict(sorted(self._effects.items())),
+            compared=self._compared,
+            kept=() if kept is None else tuple(kept[1]["run"].to_pylist()),
+            failures_kept=tuple(self._failures),
+            processor_ns=processor_ns,
         )
-    except LockrefError as error:
-        return ChunkAnswer(campaign=order.identity, chunk=order.number, error=error)
-    if kept:
-        write_kept(order.place, order.number, kept)
-    order.place.write(account_name(order.number), account.sealed())
-    return ChunkAnswer(campaign=order.identity, chunk=order.number, account=account)
+        return account, kept
 
 
 def _processor_ns() -> int:
@@ -150,13 +189,13 @@ def _processor_ns() -> int:
     return round((os.times().user + os.times().system) * NS_PER_S)
 
 
-def write_kept(place: Place, number: int, kept: Sequence[History]) -> None:
+def write_kept(place: Place, number: int, kept: History) -> None:
     """Write the kept histories of one chunk, runs first: readers look for events, and then for their runs.
 
     Raises BackendUnavailable or OSError, as `Place.write`.
     """
     events_name, runs_name = history_names(number)
-    events, runs = joined_histories(kept)
+    events, runs = kept
     for name, table in ((runs_name, runs.unify_dictionaries()), (events_name, events)):
         stream = pa.BufferOutputStream()
         pq.write_table(table, stream, compression="zstd")
@@ -180,12 +219,12 @@ def drop_kept(place: Place, number: int, surplus: frozenset[int]) -> None:
     kept = read_kept(place, number)
     if kept is None:
         return
-    events, runs = kept
-    left = [run for run in runs["run"].to_pylist() if run not in surplus]
+    runs = kept[1]["run"].to_pylist()
+    left = [run for run in runs if run not in surplus]
     if len(left) == len(runs):
         return
     if left:
-        write_kept(place, number, [only_runs((events, runs), left)])
+        write_kept(place, number, only_runs(kept, left))
     else:
         for name in history_names(number):
             place.remove(name.rpartition("/")[0])

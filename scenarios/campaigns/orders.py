@@ -23,29 +23,36 @@ BATCHES_MAX: Final = 20
 """Batches of a chunk at most: a kill costs a chunk of each process, so some tens of seconds."""
 
 
+KEEP_RUNS: Final = 200
+"""Histories kept by default: the first runs, and the run of every distinct failure."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One campaign.
+    """One campaign: which runs of which lock, and what is kept of them.
 
-    scenario: as so many seeds owe it (`Scenario.owed_by`). place: of its chunks and histories. identity: the digest of
-    all that decides its result. keep: histories of runs that held, evenly over the seeds. keep_failures: histories of
-    runs in which a demanded clause broke, the first ones. compare_every: run every k-th seed twice; 0 for none.
-    not_demanded: clauses that are counted, and are no failure. keeps_speakers: keep the histories of the first `keep`
-    runs and of the run of each distinct failure, in the place of such a sample and of the first failures, and tell
-    each distinct failure; a chunk is one batch of the judge, so that a Ctrl-C loses little. exploration: how the
-    schedule of each seed is drawn; None for first-in, first-out.
+    place: of its chunks and histories; None where nothing is committed, and kept histories come back with the answers.
+    identity: the digest of all that decides its result, by which committed chunks are known; "" without a place.
+    keeps_speakers: keep the histories of the first `keep` runs and of the run of each distinct failure, and tell each
+    distinct failure; a chunk is one batch of the judge, so that a Ctrl-C loses little. If false: `keep` histories
+    evenly over the seeds, and those of the first `keep_failures` runs in which a demanded clause broke.
+    compare_every: run every k-th seed of a chunk a second time, under the strict auditor, and compare; 0 for none.
+    watched: so many of the first seeds run under the strict auditor.
+    not_demanded: clauses that are not demanded: counted and reported, but no failure.
+    exploration: how the schedule of each seed is drawn; None for first-in, first-out.
     """
 
     scenario: Scenario
     spec: ProviderSpec
-    seeds: range
-    place: Place
-    identity: str
-    keep: int
-    keep_failures: int
+    seeds: Sequence[int]
+    place: Place | None = None
+    identity: str = ""
+    keep: int = KEEP_RUNS
+    keep_failures: int = 0
+    keeps_speakers: bool = True
     compare_every: int = 0
+    watched: int = 1
     not_demanded: frozenset[str] = frozenset()
-    keeps_speakers: bool = False
     exploration: Exploration | None = None
 
     @property
@@ -58,8 +65,11 @@ class Order:
         """The number of chunks."""
         return -(-len(self.seeds) // self.chunk_seeds)
 
-    def chunk(self, number: int, *, failures_left: int) -> ChunkOrder:
-        """The order of one chunk. failures_left: how many more histories of failures are wanted, as far as is known."""
+    def chunk(self, number: int, *, failures_left: int = 0, campaign: int = 0) -> ChunkOrder:
+        """The order of one chunk. failures_left: how many more histories of failures are wanted, as far as is known.
+
+        campaign: the number of this campaign among those that are run together.
+        """
         begin = number * self.chunk_seeds
         seeds = self.seeds[begin : begin + self.chunk_seeds]
         kept: Sequence[int] = ()
@@ -71,6 +81,7 @@ class Order:
         return ChunkOrder(
             scenario=self.scenario,
             spec=self.spec,
+            campaign=campaign,
             number=number,
             seeds=seeds,
             place=self.place,
@@ -78,6 +89,7 @@ class Order:
             sample=tuple(kept),
             failures_left=failures_left,
             compare_every=self.compare_every,
+            watched=self.watched if number == 0 else 0,
             not_demanded=self.not_demanded,
             keeps_speakers=self.keeps_speakers,
             exploration=self.exploration,
@@ -90,18 +102,20 @@ class ChunkOrder:
 
     scenario: Scenario
     spec: ProviderSpec
+    campaign: int
     number: int
-    seeds: range
-    place: Place
+    seeds: Sequence[int]
+    place: Place | None
     identity: str
     sample: tuple[int, ...]
     failures_left: int
     compare_every: int
+    watched: int
     not_demanded: frozenset[str]
     keeps_speakers: bool
     exploration: Exploration | None
 
-    def batches(self) -> Iterator[range]:
+    def batches(self) -> Iterator[Sequence[int]]:
         """The seeds of each call of the judge."""
         for start in range(0, len(self.seeds), CHUNK):
             yield self.seeds[start : start + CHUNK]

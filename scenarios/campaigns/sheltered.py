@@ -1,9 +1,9 @@
 """A process of its own around work that a lock under test can end, hang, or fill with memory.
 
-An executor's process runs no lock itself. It has one child, forked when the first piece comes, or before (`begin`). The
-child runs one piece after the other. What the lock does to it is told with the run in which it happened, and the next
-piece gets a new child. So neither Spark nor a pool of processes ever loses a worker to a lock, and none of them runs
-such a piece again and again.
+An executor's process runs no lock itself. It has one child, forked when the first piece comes. The child runs one piece
+after the other. What the lock does to it is told with the run in which it happened, and the next piece gets a new
+child. So neither Spark nor a pool of processes ever loses a worker to a lock, and none of them runs such a piece again
+and again. A child may be forked at any time, so no executor's process has threads of a client of a store.
 
 A child that something outside has killed gets a second try: the machine may have been short of memory.
 """
@@ -73,11 +73,6 @@ class Shelter:
     def __init__(self) -> None:
         self._child: _Child | None = None
 
-    def begin(self) -> None:
-        """Fork the child now: whoever is about to start threads here forks first. Does nothing where there is one."""
-        if self._child is None and hasattr(os, "fork"):
-            self._child = _Child()
-
     def call(self, work: Callable[[Piece], Answer], piece: Piece) -> Answer:
         """`work(piece)`, in the child.
 
@@ -89,8 +84,8 @@ class Shelter:
             return work(piece)
         death: _Death | None = None
         for _ in range(TRIES):
-            self.begin()
-            assert self._child is not None, "a system without fork has returned above"
+            if self._child is None:
+                self._child = _Child()
             answer = self._child.ask(work, piece)
             if not isinstance(answer, _Death):
                 if isinstance(answer, _Raised):

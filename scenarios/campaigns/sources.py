@@ -23,10 +23,10 @@ class Sources:
     code: str
 
     @classmethod
-    def of(cls, spec: ProviderSpec) -> Sources:
-        """Taken once, right after the lock was loaded: what it imports later, in the middle of a run, is not in it."""
+    def of(cls, *locks: ProviderSpec) -> Sources:
+        """Taken once, right after the locks were loaded: what they import later, in a run, is not in it."""
         return cls(
-            provider=_hash([spec.name.encode(), *_provider_sources(spec)]),
+            provider=_hash([part for lock in locks for part in (lock.name.encode(), *_provider_sources(lock))]),
             code=_hash([platform.python_version().encode(), *_own_sources()]),
         )
 

@@ -31,10 +31,15 @@ class Fleet:
     locks: tuple[ProviderSpec, ...]
     members: tuple[str, ...] = ()
 
-    def require_virtual_time(self) -> None:
-        """Set each lock up. Errors: as `ProviderSpec.require_virtual_time`."""
+    def require_virtual_time(self, *, sets_up: bool = True) -> None:
+        """Set each lock up, unless `sets_up` is False. Errors: as `ProviderSpec.require_virtual_time`."""
         for lock in self.locks:
-            lock.require_virtual_time()
+            lock.require_virtual_time(sets_up=sets_up)
+
+    @property
+    def is_mixed(self) -> bool:
+        """True if clients run different locks."""
+        return len(self.locks) > 1
 
     def on(self, scenario: Scenario, clients: int | None = None) -> Scenario:
         """The scenario as this fleet runs it: by at least as many clients, who repeat the fleet in order.
@@ -53,6 +58,12 @@ class Fleet:
             )
         given = {f"n{number + 1}": self.members[number % count] for number in range(clients)}
         return scenario.model_copy(update={"clients": clients, "providers": {**given, **scenario.providers}})
+
+
+def expect_one_lock(text: str, why: str) -> None:
+    """Raise ConfigError for the text of a mixed fleet, where a command is about one lock. why: the reason, in words."""
+    if "," in text and not Path(text.rpartition(":")[0]).is_file():
+        raise ConfigError(f"provider {text!r} is a mixed fleet: {why}")
 
 
 def load_fleet(text: str) -> Fleet:

@@ -19,9 +19,12 @@ CONTROLLER = "controller"
 
 
 class Mixture:
-    """The lock of each client. Raises ConfigError if a scenario names one that cannot be loaded."""
+    """The lock of each client. Raises ConfigError if a scenario names one that cannot be loaded.
 
-    __slots__ = ("_count", "_nodes", "_others", "_settings", "under_test")
+    others: by client, the locks that the scenario itself names.
+    """
+
+    __slots__ = ("_count", "_nodes", "_settings", "others", "under_test")
 
     def __init__(self, scenario: Scenario, under_test: ProviderSpec) -> None:
         self.under_test = under_test
@@ -31,7 +34,7 @@ class Mixture:
         self._settings = LockSettings(
             validity_ns=lock.validity.least, renew_interval_ns=lock.renew_every.least, unsafe=lock.unsafe
         )
-        self._others = {client: load_provider(reference) for client, reference in scenario.providers.items()}
+        self.others = {client: load_provider(reference) for client, reference in scenario.providers.items()}
 
     @property
     def misfit(self) -> str:
@@ -46,7 +49,7 @@ class Mixture:
                 return f"{name} serves locks on a {kind} service; {self.under_test.name} stands on {self.stands_on}"
         if refusal := self._refusal_of(self.under_test):
             return refusal
-        for client, other in self._others.items():
+        for client, other in self.others.items():
             if refusal := self._refusal_of(other):
                 return f"{client} runs {other.name}: {refusal}"
             if other.name == self.under_test.name:
@@ -66,10 +69,10 @@ class Mixture:
 
         A real run may have more clients than the scenario. They repeat it in order: of six, n7 runs the lock of n1.
         """
-        other = self._others.get(client)
-        if other is None and self._others:
+        other = self.others.get(client)
+        if other is None and self.others:
             number = (int(client.removeprefix("n")) - 1) % self._count + 1
-            other = self._others.get(f"n{number}")
+            other = self.others.get(f"n{number}")
         return self.under_test if other is None else other
 
     @property
@@ -103,24 +106,24 @@ class Mixture:
 
     def providers_beside(self, clients: Iterable[str]) -> dict[str, str]:
         """By client, the name of its lock where that is not the one under test."""
-        named = {client: self.of(client).name for client in clients} if self._others else {}
+        named = {client: self.of(client).name for client in clients} if self.others else {}
         return {client: name for client, name in named.items() if name != self.under_test.name}
 
     @property
     def claims(self) -> list[str]:
         """Claims that every lock of the run makes."""
         return [
-            claim for claim in self.under_test.claims if all(claim in other.claims for other in self._others.values())
+            claim for claim in self.under_test.claims if all(claim in other.claims for other in self.others.values())
         ]
 
     @property
     def needs_threads(self) -> bool:
         """True if a lock of the run cannot be carried by greenlets."""
-        return any(spec.needs_threads for spec in (self.under_test, *self._others.values()))
+        return any(spec.needs_threads for spec in (self.under_test, *self.others.values()))
 
     def require_virtual_time(self) -> None:
         """Set every client's lock up. Errors: ConfigError if one lives in real time only; what a `set_up` raises."""
-        for spec in (self.under_test, *self._others.values()):
+        for spec in (self.under_test, *self.others.values()):
             spec.require_virtual_time()
 
 
@@ -135,8 +138,14 @@ def node_options(workload: Workload, key: str, declared: DeclaredNode) -> dict[s
 
 
 def inapplicable(scenario: Scenario, under_test: ProviderSpec) -> str:
-    """Why the scenario says nothing about this lock; empty if it does."""
-    return Mixture(scenario, under_test).misfit or scenario.missing_promises(under_test)
+    """Why the scenario says nothing about this lock, or about one beside it; empty if it does."""
+    mixture = Mixture(scenario, under_test)
+    missing = (
+        f"{client} runs {other.name}: {reason}"
+        for client, other in mixture.others.items()
+        if (reason := scenario.missing_promises(other))
+    )
+    return mixture.misfit or scenario.missing_promises(under_test) or next(missing, "")
 
 
 def require_applicable(scenarios: Mapping[str, Scenario], under_test: ProviderSpec) -> None:

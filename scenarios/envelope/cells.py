@@ -12,7 +12,9 @@ from reports.checks.measures.confidence import share_95
 from reports.checks.situation_names import TOKEN
 from reports.checks.spec import SAFETY
 from reports.checks.verdicts import decide
-from scenarios.campaign import Campaign, CampaignResult, Cluster, default_processes, run_campaigns
+from scenarios.campaign import Cluster, default_processes, run_campaigns
+from scenarios.campaigns.orders import Order
+from scenarios.campaigns.result import CampaignResult
 from scenarios.envelope.contended import Point, scenario_at
 
 HARM = "S4"
@@ -81,13 +83,10 @@ def measured(
     A cell that was not run to its end is left out.
     Errors: KeyboardInterrupt after Ctrl-C, when the cells that were done have been given.
     """
-    campaigns = [
-        Campaign(scenario=scenario_at(each.point), spec=each.spec, seeds=seeds, keep_runs=0, watched=0)
-        for each in asked
-    ]
-    runs = len(seeds) * len(campaigns)
+    orders = [Order(scenario=scenario_at(each.point), spec=each.spec, seeds=seeds, keep=0, watched=0) for each in asked]
+    runs = len(seeds) * len(orders)
     count = processes or (default_processes(runs) if runs >= POOL_RUNS_MIN else 1)
-    with closing(run_campaigns(campaigns, processes=count, cluster=cluster, is_over=is_over)) as finished:
+    with closing(run_campaigns(orders, processes=count, cluster=cluster, is_over=is_over)) as finished:
         # Not strict: after Ctrl-C the campaigns that are left have no result.
         for each, result in zip(asked, finished, strict=False):
             if result.is_interrupted:

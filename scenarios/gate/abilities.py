@@ -98,9 +98,13 @@ class AbilityFinding:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """The abilities of one lock."""
+    """The abilities of one lock, or of several side by side.
+
+    is_of_fleet: of several locks. What their runs show together is no longer booked on any of them.
+    """
 
     findings: Mapping[Ability, AbilityFinding]
+    is_of_fleet: bool = False
 
     @property
     def has(self) -> frozenset[Ability]:
@@ -117,7 +121,7 @@ class Abilities:
             for ability, situation in _SHOWN_BY.items()
             if reached.get(situation) and not self.findings[ability].has
         }
-        if not shown:
+        if not shown or self.is_of_fleet:
             return self
         later = {
             ability: replace(
@@ -255,6 +259,41 @@ def ask(spec: ProviderSpec, declared: Iterable[Ability] = (), denied: Iterable[A
     said = {*_declared_by(spec), *declared}
     refused = set(denied) | {ability for claim, ability in _DISCLAIMED.items() if claim in spec.claims}
     return Abilities({found.ability: _with_word(found, said, refused) for found in seen})
+
+
+def ask_fleet(
+    locks: Sequence[ProviderSpec], declared: Iterable[Ability] = (), denied: Iterable[Ability] = ()
+) -> Abilities:
+    """The abilities of locks that run side by side: each is asked alone, and the fleet has what all of them have.
+
+    So nothing is demanded of a fleet that one of its locks could not keep. One that compares wall clocks is enough for
+    `STAMPS`, by which less is demanded. declared, denied: as of `ask`, of each lock.
+    """
+    said, refused = list(declared), list(denied)
+    asked = {lock.name: ask(lock, declared=said, denied=refused) for lock in locks}
+    if len(asked) == 1:
+        return next(iter(asked.values()))
+    return Abilities({each: _of_fleet(each, asked) for each in Ability}, is_of_fleet=True)
+
+
+def _of_fleet(ability: Ability, asked: Mapping[str, Abilities]) -> AbilityFinding:
+    found = {name: abilities.findings[ability] for name, abilities in asked.items()}
+    having = [each.has for each in found.values()]
+    contradictions = {name: each.contradiction for name, each in found.items() if each.contradiction}
+    return AbilityFinding(
+        ability=ability,
+        has=any(having) if ability is Ability.STAMPS else all(having),
+        evidence=_by_lock({name: each.evidence for name, each in found.items()}),
+        is_declared=any(each.is_declared for each in found.values()),
+        contradiction=_by_lock(contradictions) if contradictions else "",
+    )
+
+
+def _by_lock(texts: Mapping[str, str]) -> str:
+    """What is said of each lock; once where it is the same of all."""
+    if len(texts) > 1 and len(set(texts.values())) == 1:
+        return f"each: {next(iter(texts.values()))}"
+    return "; ".join(f"{name}: {text}" for name, text in texts.items())
 
 
 def _declared_by(spec: ProviderSpec) -> Sequence[Ability]:

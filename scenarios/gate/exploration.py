@@ -14,7 +14,9 @@ from lockref.runtime import ThreadRuntime
 from reports.checks.spec import VIOLATED
 from reports.checks.verdicts import decide
 from scenarios import interrupts
-from scenarios.campaign import Campaign, CampaignResult, Cluster, run_campaigns
+from scenarios.campaign import Cluster, run_campaigns
+from scenarios.campaigns.orders import Order
+from scenarios.campaigns.result import CampaignResult
 from scenarios.definition.mixture import inapplicable
 from scenarios.definition.schema import Scenario
 from scenarios.gate.abilities import Abilities
@@ -86,7 +88,6 @@ def explore(
     seeds: Sequence[int] | None = None,
     processes: int = 1,
     cluster: Cluster | None = None,
-    keep_runs: int = 0,
     is_over: Callable[[], bool] = lambda: False,
     left_ns: Callable[[], int] | None = None,
     on_progress: Callable[[CampaignResult], None] = lambda _result: None,
@@ -110,7 +111,6 @@ def explore(
         own=own,
         processes=processes,
         cluster=cluster,
-        keep_runs=keep_runs,
         is_over=is_over,
         on_progress=on_progress,
         on_plan=on_plan,
@@ -138,7 +138,6 @@ class _Explorer:
         own: Mapping[str, str],
         processes: int,
         cluster: Cluster | None,
-        keep_runs: int,
         is_over: Callable[[], bool],
         on_progress: Callable[[CampaignResult], None],
         on_plan: Callable[[int], None],
@@ -150,7 +149,6 @@ class _Explorer:
         self._abilities = abilities
         self._processes = processes
         self._cluster = cluster
-        self._keep_runs = keep_runs
         self._is_over = is_over
         self._on_progress = on_progress
         self._on_plan = on_plan
@@ -224,19 +222,20 @@ class _Explorer:
     def _run(self, wanted: Mapping[str, Sequence[int]]) -> None:
         """Run the wanted seeds, by the name of the scenario, and settle what each scenario asks after them."""
         chosen = [part for part in self._running if wanted.get(part.scenario.name) and part.error is None]
-        campaigns = [
-            Campaign(
+        orders = [
+            Order(
                 scenario=part.scenario,
                 spec=self._spec,
                 seeds=wanted[part.scenario.name],
-                keep_runs=self._keep_runs,
+                keep=0,
                 not_demanded=not_demanded_of(part.scenario, self._spec.stands_on, self._has),
             )
             for part in chosen
         ]
-        self._on_plan(sum(len(campaign.seeds) for campaign in campaigns))
+        self._on_plan(sum(len(order.seeds) for order in orders))
         results = run_campaigns(
-            campaigns,
+            orders,
+            earlier=[part.result for part in chosen],
             processes=self._processes,
             cluster=self._cluster,
             is_over=self._is_over,
@@ -245,11 +244,7 @@ class _Explorer:
         with closing(results) as finished:
             # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.
             for part, result in zip(chosen, finished, strict=False):
-                part.error = result.error
-                if part.result is None:
-                    part.result = result
-                else:
-                    part.result.join(result)
+                part.result, part.error = result, result.error
                 if result.is_interrupted or interrupts.was_heard():
                     self._is_interrupted = True
                     break

@@ -215,10 +215,18 @@ def _fitting(plan: FaultPlan, scenario: Scenario) -> FaultPlan:
 
 
 def _crowd(scenario: Scenario, rng: Stream) -> Scenario:
-    names = [f"n{number}" for number in range(1, rng.randint(2, CLIENTS_MAX) + 1)]
+    # Of several locks none is left out: what broke without one of them would say nothing of all together.
+    least = scenario.clients if scenario.providers else 2
+    names = [f"n{number}" for number in range(1, rng.randint(least, max(least, CLIENTS_MAX)) + 1)]
+    locks = {
+        name: scenario.providers[first]
+        for place, name in enumerate(names)
+        if (first := f"n{place % scenario.clients + 1}") in scenario.providers
+    }
     work = scenario.workload
     own = {name: each for name, each in work.clients.items() if name in names}
-    return scenario.model_copy(update={"clients": len(names), "workload": work.model_copy(update={"clients": own})})
+    crowd = {"clients": len(names), "providers": locks, "workload": work.model_copy(update={"clients": own})}
+    return scenario.model_copy(update=crowd)
 
 
 def _lasting(duration_ns: int) -> DrawnNumber:

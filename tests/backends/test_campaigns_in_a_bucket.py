@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -34,10 +35,16 @@ def bucket(ministack: RunningBackend, tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.realbackend
 @pytest.mark.xdist_group("ministack")
-def test_a_bucket_is_a_place_like_a_folder(bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Same digest and files; a chunk that is gone runs again; the account lies beside the chunks."""
+def test_a_bucket_is_a_place_like_a_folder(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Same digest and files; a chunk that is gone runs again; the account lies beside the chunks.
+
+    Nothing is forked here, where the lease has a thread.
+    """
     assert run([*LINE, "--out", "folder"]) == 1
     expected = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a fork of the process that holds the lease"))
     out = f"s3a://{bucket}/campaigns/one"
     assert run([*LINE, "--out", out]) == 1
     assert json.loads(capsys.readouterr().out)["digest"] == expected["digest"]

@@ -12,7 +12,8 @@ from lockref.cli.main import run
 from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from reports.formats.text import readable
-from scenarios.campaign import CampaignResult, run_campaign
+from scenarios.campaign import run_campaign
+from scenarios.campaigns.result import CampaignResult
 from scenarios.definition.load import load_scenario
 from scenarios.definition.schema import Scenario
 from scenarios.failures import failure_store

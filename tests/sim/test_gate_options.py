@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -22,7 +22,7 @@ from reports.formats.gate_result import GatedScenario, GateResult, load_gate
 from reports.formats.markdown import BYTES_MAX
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
-from scenarios.gate.abilities import Abilities, ask
+from scenarios.gate.abilities import Abilities, ask, ask_fleet
 from scenarios.gate.exploration import explore
 from scenarios.runs import finished_runs
 from tests.docs import ROOT
@@ -39,13 +39,14 @@ _asked: dict[str, Abilities] = {}
 def small_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three scenarios, in a folder of their own, outside any CI system. Each lock is asked once what it can do."""
 
-    def asked(spec: ProviderSpec, **declared: object) -> Abilities:
-        if spec.name not in _asked:
-            _asked[spec.name] = ask(spec)
-        return _asked[spec.name]
+    def asked(locks: Sequence[ProviderSpec], **declared: object) -> Abilities:
+        name = ",".join(lock.name for lock in locks)
+        if name not in _asked:
+            _asked[name] = ask_fleet(locks)
+        return _asked[name]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gating, "ask", asked)
+    monkeypatch.setattr(gating, "ask_fleet", asked)
     monkeypatch.setattr(gating, "judged_catalogue", lambda: {name: load_scenario(name) for name in FEW})
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
         monkeypatch.delenv(name, raising=False)
@@ -100,6 +101,25 @@ def test_a_bad_call_ends_before_the_first_run(
     assert run([*HUDI, *options]) == 2
     assert re.search(told, " ".join(capsys.readouterr().err.split()))
     assert not Path(".lockref/runs").exists()
+
+
+def test_a_gate_of_a_mixed_fleet_tells_its_clients_and_what_each_lock_can_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One build of an upgrade that breaks makes the gate red: the fleet's failures replay as any."""
+    line = ["gate", "--provider", "hudi,hardened", "--seeds", "1..2", "--jobs", "1", "-k", "e08"]
+    assert run([*line, "--json"]) == 1
+    capsys.readouterr()
+    gate = last()
+    assert gate.provider == "hudi,hardened"
+    (note,) = gate.notes
+    assert note.startswith("a mixed fleet (n1: hudi; n2: hardened)")
+    assert note.endswith("run --provider hardened,hudi as well")
+    assert any("hudi: " in each.evidence and "hardened: " in each.evidence for each in gate.abilities)
+    assert run(gate.groups[0].replay.removeprefix("lockref ").split()) == 1
+    assert run(["gate", "--provider", "hardened,hudi", *line[3:]]) == 0
+    assert run([*line, "--declare", "no-lease"]) == 2
+    assert "give each class that has no lease claims = ('no-lease',)" in " ".join(capsys.readouterr().err.split())
 
 
 def test_an_accepted_failure_does_not_stop_the_gate(capsys: pytest.CaptureFixture[str]) -> None:

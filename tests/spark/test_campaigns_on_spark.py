@@ -161,6 +161,37 @@ def test_a_cluster_whose_executor_and_driver_are_killed(place: Path) -> None:
     assert shipped, "the executors loaded the lock from its first place"
 
 
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_a_gate_and_an_envelope_on_a_cluster_say_what_one_process_says(place: Path) -> None:
+    """The lock is shipped with what it imports; only the times and the folders of the documents differ."""
+    gate = ["gate", "-k", "e08 or e01", "--seeds", "1..120", "--provider", "./mine/lock.py:Mine"]
+    mixed = ["gate", "-k", "e08", "--seeds", "1..60", "--provider", "hudi,hardened"]
+    envelope = ["envelope", "--provider", "./mine/lock.py:Mine", "--provider", "hudi", "--axis", "pause=3s..12s/9s"]
+    commands = [[*gate, "--json"], [*mixed, "--json"], [*envelope, "--seeds", "1..3", "--json", "--shrink-for", "0s"]]
+    expected = [told(place, [sys.executable, "-m", "lockref", *command, "--jobs", "1"]) for command in commands]
+    (place / "cluster").mkdir()
+    with cluster(place / "cluster") as running:
+        for command, before in zip(commands, expected, strict=True):
+            found = told(place, [sys.executable, "-m", "lockref", *command, "--master", running.address])
+            assert timeless(found) == timeless(before)
+        refused = ["gate", "-k", "e08", "--provider", "hudi,./mine/lock.py:Mine", "--master", running.address]
+        done = subprocess.run(
+            [sys.executable, "-m", "lockref", *refused], cwd=place, capture_output=True, text=True, env=environment()
+        )
+    assert done.returncode == 2
+    assert "./mine/lock.py:Mine, which it names, is not shipped to a cluster" in " ".join(done.stderr.split())
+    shipped = list((place / "cluster").glob("work-*/*/*/lockref-shipped/files/lock.py"))
+    assert shipped, "the executors loaded the lock from its first place"
+
+
+def timeless(document: object) -> object:
+    """The document without what differs from run to run."""
+    if isinstance(document, dict):
+        return {name: timeless(each) for name, each in document.items() if name not in ("seconds", "folder")}
+    return [timeless(each) for each in document] if isinstance(document, list) else document
+
+
 def kill_one(running: Cluster) -> None:
     """SIGKILL for an executor that runs."""
     executors = running.executors()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lockref.cli.jobs.shown.console import printable, seed_progress
@@ -16,7 +16,7 @@ from reports.formats.exit_codes import INCONCLUSIVE, worst
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
 from scenarios.batch import CHUNK
-from scenarios.campaign import DETERMINISM_EVERY, Campaign, default_processes
+from scenarios.campaign import DETERMINISM_EVERY, default_processes
 from scenarios.campaigns.chunks import run_chunk
 from scenarios.campaigns.collection import begin, collect
 from scenarios.campaigns.identity import Keeping, identity_of
@@ -30,7 +30,7 @@ from scenarios.executor import executor_for
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
-from scenarios.gate.abilities import ask
+from scenarios.gate.abilities import ask_fleet
 from scenarios.gate.demands import demands_on, not_demanded_of
 from scenarios.gate.exploration import situation_counts
 from scenarios.gate.observed import with_observed
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
     from lockref.lab.loading import ProviderSpec
     from reports.formats.results import Results
-    from scenarios.campaigns.collection import Collected
+    from scenarios.campaigns.result import CampaignResult
+    from scenarios.definition.fleet import Fleet
     from scenarios.definition.schema import Scenario
     from scenarios.gate.abilities import Abilities
     from scenarios.gate.demands import Demands
@@ -86,7 +87,7 @@ def simulate(
     spec = fleet.spec
     # Hashed before the first run: the lock's file may be edited while a long command runs, and its chunks then belong
     # to the code that was loaded.
-    sources = Sources.of(spec)
+    sources = Sources.of(*fleet.locks)
     about = provenance(
         {
             "scenarios": list(loaded),
@@ -99,7 +100,7 @@ def simulate(
     )
     with _folder(about, resume=resume, console=console) as folder:
         parts = {name: folder if len(loaded) == 1 else folder.part(each.name) for name, each in loaded.items()}
-        question = _question(console, loaded, spec, take_all=take_all)
+        question = _question(console, loaded, fleet, take_all=take_all)
         skipped = {loaded[name].name: reason for name, reason in question.misfits.items() if not is_own_file(name)}
         if not take_all:
             _say_skipped(console, skipped, spec)
@@ -113,27 +114,17 @@ def simulate(
             errors=_refused(console, loaded, question.misfits, spec),
             abilities=question.abilities,
         )
-        campaigns = {
-            name: question.campaign(
-                scenario, spec, seeds=seeds, keep_runs=keep_runs, check_determinism=check_determinism
+        orders = {
+            name: _begun(
+                question.order(scenario, spec, seeds=seeds, keep_runs=keep_runs, check_determinism=check_determinism),
+                sources,
+                parts[name].path,
             )
             for name, scenario in loaded.items()
             if name not in question.misfits
         }
-        # One pool for all campaigns, so that the last seeds of one scenario and the first of the next run side by side.
-        # Results still come in the order of the scenarios, since a reader compares two outputs line by line.
-        seeds_in_all = sum(len(campaign.seeds) for campaign in campaigns.values())
-        orders = [_begun(campaign, sources, parts[name].path) for name, campaign in campaigns.items()]
-        running = collect(
-            orders,
-            executor_for(processes or default_processes(seeds_in_all), sum(order.chunks for order in orders)),
-            # Not sheltered: this command's own process is watched, and worker processes are.
-            work=run_chunk,
-            is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
-            on_progress=seed_progress(console, seeds=seeds_in_all),
-        )
-        with closing(running) as finished:
-            abilities = _account(console, campaigns, finished, accounts, question, folder=folder, parts=parts)
+        with closing(_results(console, list(orders.values()), processes, max_time_ns)) as finished:
+            abilities = _account(console, orders, finished, accounts, question, folder=folder, parts=parts)
         accounts.say_groups()
         skipped |= accounts.not_applicable
         if abilities is not None:
@@ -146,30 +137,36 @@ def simulate(
         return code
 
 
-def _begun(campaign: Campaign, sources: Sources, part: Path) -> Order:
-    """The order of a campaign whose chunks stand in the folder of its results, and are taken over where they do.
+def _results(
+    console: Console, orders: Sequence[Order], processes: int | None, max_time_ns: int | None
+) -> Generator[CampaignResult, None, None]:
+    """The results of all campaigns, run in processes of this machine. The arguments: see `simulate`."""
+    # One pool for all campaigns, so that the last seeds of one scenario and the first of the next run side by side.
+    # Results still come in the order of the scenarios, since a reader compares two outputs line by line.
+    seeds = sum(len(order.seeds) for order in orders)
+    return collect(
+        orders,
+        executor_for(processes or default_processes(seeds), sum(order.chunks for order in orders)),
+        # Not sheltered: this command's own process is watched, and worker processes are.
+        work=run_chunk,
+        is_over=interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S),
+        on_progress=seed_progress(console, seeds=seeds),
+    )
+
+
+def _begun(order: Order, sources: Sources, part: Path) -> Order:
+    """The order whose chunks stand in the folder of its results, and are taken over where they do.
 
     Raises ConfigError for chunks of another campaign.
     """
-    seeds = range(campaign.seeds[0], campaign.seeds[-1] + 1)
-    keeping = Keeping(keep=campaign.keep_runs, keep_failures=0, compare_every=campaign.check_determinism_every)
+    seeds = range(order.seeds[0], order.seeds[-1] + 1)
+    keeping = Keeping(keep=order.keep, keep_failures=order.keep_failures, compare_every=order.compare_every)
     identity = identity_of(
-        campaign.scenario, campaign.spec, sources, seeds, keeping, not_demanded=campaign.not_demanded, chunk_seeds=CHUNK
+        order.scenario, order.spec, sources, seeds, keeping, not_demanded=order.not_demanded, chunk_seeds=CHUNK
     )
-    order = Order(
-        scenario=campaign.scenario.owed_by(len(seeds)),
-        spec=campaign.spec,
-        seeds=seeds,
-        place=place_in(part),
-        identity=identity.digest,
-        keep=keeping.keep,
-        keep_failures=0,
-        compare_every=keeping.compare_every,
-        not_demanded=campaign.not_demanded,
-        keeps_speakers=True,
-    )
-    begin(order, identity, is_resumed=True, remedy="run again without --resume")
-    return order
+    placed = replace(order, seeds=seeds, place=place_in(part), identity=identity.digest)
+    begin(placed, identity, is_resumed=True, remedy="run again without --resume")
+    return placed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,32 +181,32 @@ class _Question:
     misfits: Mapping[str, str]
     abilities: Abilities | None
 
-    def campaign(
+    def order(
         self, scenario: Scenario, spec: ProviderSpec, *, seeds: range | None, keep_runs: int, check_determinism: bool
-    ) -> Campaign:
+    ) -> Order:
         """The runs of one scenario, as asked of such a lock. Arguments: see `simulate`."""
         able = self.abilities
-        return Campaign(
+        return Order(
             scenario=scenario,
             spec=spec,
             seeds=scenario.seeds(seeds, SEEDS),
-            keep_runs=keep_runs,
-            check_determinism_every=DETERMINISM_EVERY if check_determinism else 0,
+            keep=keep_runs,
+            compare_every=DETERMINISM_EVERY if check_determinism else 0,
             not_demanded=frozenset() if able is None else not_demanded_of(scenario, spec.stands_on, able.has),
         )
 
 
-def _question(console: Console, loaded: Mapping[str, Scenario], spec: ProviderSpec, *, take_all: bool) -> _Question:
-    abilities = _abilities(console, spec) if take_all else None
+def _question(console: Console, loaded: Mapping[str, Scenario], fleet: Fleet, *, take_all: bool) -> _Question:
+    abilities = _abilities(console, fleet) if take_all else None
     demands = {} if abilities is None else {name: demands_on(each, abilities.has) for name, each in loaded.items()}
     misfits = {name: each.not_applicable for name, each in demands.items() if not each.is_run}
-    return _Question(demands=demands, misfits=misfits | _misfits(loaded, spec), abilities=abilities)
+    return _Question(demands=demands, misfits=misfits | _misfits(loaded, fleet.spec), abilities=abilities)
 
 
 def _account(
     console: Console,
-    campaigns: Mapping[str, Campaign],
-    finished: Iterable[Collected],
+    orders: Mapping[str, Order],
+    finished: Iterable[CampaignResult],
     accounts: _Accounts,
     question: _Question,
     *,
@@ -222,10 +219,10 @@ def _account(
     """
     abilities = question.abilities
     # Not strict: a Ctrl-C ends the results early, and the campaigns that are left have none.
-    for (name, campaign), result in zip(campaigns.items(), finished, strict=False):
+    for (name, order), result in zip(orders.items(), finished, strict=False):
         if abilities is not None:
-            abilities = abilities.seen_later(situation_counts(result), where=campaign.scenario.name)
-        results = accounts.take(campaign, result, source=name, part=parts[name], demands=question.demands.get(name))
+            abilities = abilities.seen_later(situation_counts(result), where=order.scenario.name)
+        results = accounts.take(order, result, source=name, part=parts[name], demands=question.demands.get(name))
         # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
         if results is not None and (result.is_interrupted or interrupts.was_heard()):
             folder.describe(verdict=results.verdict)
@@ -268,8 +265,8 @@ class _Accounts:
 
     def take(
         self,
-        campaign: Campaign,
-        result: Collected,
+        order: Order,
+        result: CampaignResult,
         *,
         source: str,
         part: RunFolder,
@@ -285,18 +282,18 @@ class _Accounts:
             if self._are_several:
                 say_error(self._console, result.scenario, result.error)
             return None
-        told = _notices(campaign, result)
+        told = _notices(order, result)
         if demands is not None:
             # Asked again with what the runs have shown: `demands` itself says what the abilities alone leave out.
-            demands = self._observed(campaign, result, demands)
-            result.ask(campaign.scenario, campaign.spec, without=demands.without)
+            demands = self._observed(order, result, demands)
+            result.ask(order.scenario, order.spec, without=demands.without)
             if demands.note:
                 told.append(f"not asked of this lock: {demands.note}")
             if demands.not_applicable and not result.summary.findings and not result.is_interrupted:
-                self.not_applicable[campaign.scenario.name] = demands.not_applicable
+                self.not_applicable[order.scenario.name] = demands.not_applicable
         store = FailureStore(
-            campaign.scenario,
-            campaign.spec,
+            order.scenario,
+            order.spec,
             source=source,
             is_in_a_hurry=result.is_interrupted or interrupts.was_heard(),
             budget=self._budget,
@@ -305,16 +302,16 @@ class _Accounts:
         )
         results = write_account(result, part, about=self._about, allowed=self._allowed, failures=store, notices=told)
         repeats = {} if self._is_verbose else self._groups.repeats(results.failures, blocks_max=BLOCKS_MAX)
-        if campaign.scenario.name not in self.not_applicable:
+        if order.scenario.name not in self.not_applicable:
             say_results(self._console, results, repeats=repeats)
             self.results.append(results)
         return results
 
-    def _observed(self, campaign: Campaign, result: Collected, demands: Demands) -> Demands:
+    def _observed(self, order: Order, result: CampaignResult, demands: Demands) -> Demands:
         """The same, without what never came about because of what the lock does not do."""
         if self._abilities is None:
             return demands
-        return with_observed(demands, campaign.scenario, self._abilities.has, result.summary)
+        return with_observed(demands, order.scenario, self._abilities.has, result.summary)
 
     def doubt(self, abilities: Abilities, demands: Mapping[str, tuple[Scenario, Demands]]) -> None:
         """Take back what was said of scenarios that asked too little: the lock showed later what it can do."""
@@ -346,11 +343,11 @@ class _Accounts:
         return worst((code, INCONCLUSIVE)) if self._is_doubted and INCONCLUSIVE not in self._allowed else code
 
 
-def _notices(campaign: Campaign, result: Collected) -> list[str]:
+def _notices(order: Order, result: CampaignResult) -> list[str]:
     """Clauses that were judged here, and that `--all` would demand of no lock of this kind."""
-    scenario, stands_on = campaign.scenario, campaign.spec.stands_on
+    scenario, stands_on = order.scenario, order.spec.stands_on
     not_kept = scenario.not_demanded(stands_on) & result.summary.judged
-    if not not_kept - campaign.not_demanded:
+    if not not_kept - order.not_demanded:
         return []
     return [
         f"the {scenario.reference_of(stands_on)} lock is not known to keep {', '.join(sorted(not_kept))} here; "
@@ -367,11 +364,10 @@ def _chosen(names: Sequence[str], *, take_all: bool) -> dict[str, Scenario]:
     return judged_catalogue() if take_all else {name: load_scenario(name) for name in names}
 
 
-def _abilities(console: Console, spec: ProviderSpec) -> Abilities:
+def _abilities(console: Console, fleet: Fleet) -> Abilities:
     """The abilities of the lock, by which the whole catalogue asks what such a lock can keep."""
-    spec.require_virtual_time()
-    console.step(f"asking {printable(spec.name)} what it can do")
-    return ask(spec)
+    console.step(f"asking {printable(fleet.spec.name)} what it can do")
+    return ask_fleet(fleet.locks)
 
 
 def _misfits(loaded: Mapping[str, Scenario], spec: ProviderSpec) -> dict[str, str]:

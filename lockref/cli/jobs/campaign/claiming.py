@@ -10,7 +10,6 @@ from lockref.errors import CapabilityMissing, ConfigError
 from lockref.opening import open_lock
 from lockref.storage.config import BASE_PATH, RENEW_INTERVAL, VALIDITY
 from scenarios.campaigns.places import ObjectPlace, Place, bucket_address, bucket_region
-from scenarios.campaigns.sheltered import shelter
 
 VALIDITY_S: Final = 60
 """Seconds for which the lease of a killed command keeps the next command waiting."""
@@ -31,8 +30,6 @@ def claimed(place: Place, tell: Callable[[str], None]) -> Iterator[None]:
     if not isinstance(place, ObjectPlace):
         yield
         return
-    # The lease has a thread of its own, and a fork after it may copy a mutex that the thread holds.
-    shelter().begin()
     properties = {BASE_PATH: str(place), VALIDITY: VALIDITY_S, RENEW_INTERVAL: VALIDITY_S // RENEWALS}
     try:
         lock = open_lock(properties, endpoint=bucket_address(), region=bucket_region())

@@ -124,16 +124,17 @@ def executor_of(
     scenarios: Sequence[Scenario],
     work: Path,
     tell: Callable[[str], None],
+    apart: bool = False,
 ) -> Iterator[Executor]:
     """The executor of a campaign. address: None for processes of this machine.
 
     processes: None for one on each core, where that is faster. files: see `shipped`. work: a folder for what Spark
-    writes meanwhile. tell: is told what was lost and runs again.
+    writes meanwhile. tell: is told what was lost and runs again. apart: as of `scenarios.executor.executor_for`.
     Errors: those of `reports.spark.session.spark_session`; ConfigError for a scenario that cannot be shipped.
     """
     if address is None:
         try:
-            yield Restarted(executor_for(processes or default_processes(seeds), chunks), tell)
+            yield Restarted(executor_for(processes or default_processes(seeds), chunks, apart=apart), tell)
         finally:
             # The next command in this process may stand in another folder, with another environment.
             shelter().close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,6 @@ from lockref.cli.jobs.campaign.executors import SPARK_FOLDER, address_of, execut
 from lockref.cli.jobs.shown.console import printable, seed_progress
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
 from lockref.errors import ConfigError
-from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
 from reports.formats.terminal import BLOCKS_MAX
@@ -26,6 +25,7 @@ from scenarios.campaigns.orders import Order
 from scenarios.campaigns.places import FolderPlace, ObjectPlace, place_of
 from scenarios.campaigns.sheltered import shelter
 from scenarios.campaigns.sources import Sources
+from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
 from scenarios.definition.mixture import require_applicable
 from scenarios.failures.failure_store import FailureStore
@@ -35,13 +35,15 @@ from scenarios.runs import RunFolder, provenance, unfinished_runs
 from scenarios.search.schedules import Exploration
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from lockref.cli.jobs.shown.console import Console
     from lockref.errors import LockrefError
     from lockref.lab.loading import ProviderSpec
     from reports.checks.summary import Finding
     from reports.formats.results import Results
-    from scenarios.campaigns.collection import Collected
     from scenarios.campaigns.places import Place
+    from scenarios.campaigns.result import CampaignResult
     from scenarios.definition.schema import Scenario
     from scenarios.executor import Executor
     from scenarios.worlds.simulated import RunOutcome
@@ -89,31 +91,19 @@ def run_campaign(
     """
     exploration = _exploration(policy, window_ns, preempt)
     address = address_of(master, settings)
-    loaded = _loaded(scenarios, demands)
-    spec = load_provider(provider)
+    fleet = load_fleet(provider)
     # Set up where it runs, in a forked child: a JVM does not survive a fork.
-    spec.require_virtual_time(sets_up=False)
-    require_applicable(loaded, spec)
+    fleet.require_virtual_time(sets_up=False)
+    loaded = {name: fleet.on(scenario) for name, scenario in _loaded(scenarios, demands).items()}
+    require_applicable(loaded, fleet.spec)
     # Hashed before the first run: the lock's file may be edited while a long command runs.
-    sources = Sources.of(spec)
-    keeping = Keeping(
-        keep=keep, keep_failures=keep_failures, compare_every=DETERMINISM_EVERY if check_determinism else 0
-    )
-    about = provenance(
-        {
-            "scenarios": list(loaded),
-            "provider": provider,
-            "seeds": f"{seeds.start}..{seeds.stop - 1}",
-            "keep": keep,
-            "keep_failures": keep_failures,
-            "check_determinism": check_determinism,
-            "explore": "" if exploration is None else exploration.options,
-            "demands": list(demands),
-        }
-    )
-    sent, files = shipped(spec, address)
+    sources = Sources.of(*fleet.locks)
+    compare_every = DETERMINISM_EVERY if check_determinism else 0
+    keeping = Keeping(keep=keep, keep_failures=keep_failures, compare_every=compare_every)
+    about = _about(list(loaded), provider, seeds, keeping, exploration, demands)
+    sent, files = shipped(fleet.spec, address)
     with _folder(out, about, resume=resume, console=console) as (folder, place):
-        ask = partial(_asked, spec=spec, sources=sources, seeds=seeds, keeping=keeping, exploration=exploration)
+        ask = partial(_asked, spec=fleet.spec, sources=sources, seeds=seeds, keeping=keeping, exploration=exploration)
         are_several = len(loaded) > 1
         asked = [
             ask(
@@ -124,23 +114,25 @@ def run_campaign(
             )
             for name, scenario in loaded.items()
         ]
-        orders = [each.order(sent, keeping) for each in asked]
-        tell = _Telling(console, seeds=sum(len(order.seeds) for order in orders))
+        tell = _Telling(console, seeds=len(asked) * len(seeds))
         with claimed(place, console.step):
-            for each, order in zip(asked, orders, strict=True):
-                begin(order, each.identity, is_resumed=resume)
-            with executor_of(
+            for each in asked:
+                begin(each.order, each.identity, is_resumed=resume)
+            executors = executor_of(
                 address,
                 processes=processes,
-                seeds=sum(len(order.seeds) for order in orders),
-                chunks=sum(order.chunks for order in orders),
+                seeds=len(asked) * len(seeds),
+                chunks=sum(each.order.chunks for each in asked),
                 files=files,
                 scenarios=list(loaded.values()),
                 work=folder.path / SPARK_FOLDER,
                 tell=tell.lost,
-            ) as executor:
-                results = _collected(orders, executor, tell, max_time_ns)
-        accounts = _Accounts(console, about=about, allowed=allowed, budget=ShrinkBudget(shrink_for), spec=spec)
+                # A bucket's lease has a thread here: a fork beside it may copy a mutex that the thread holds.
+                apart=isinstance(place, ObjectPlace),
+            )
+            results = _collected([replace(each.order, spec=sent) for each in asked], executors, tell, max_time_ns)
+        budget = ShrinkBudget(shrink_for)
+        accounts = _Accounts(console, about=about, allowed=allowed, budget=budget, spec=fleet.spec)
         # Not strict: after a Ctrl-C the campaigns that are left have no result.
         for each, result in zip(asked, results, strict=False):
             accounts.take(each, result, lost=tell.losses)
@@ -151,14 +143,41 @@ def run_campaign(
         return code
 
 
-def _collected(orders: Sequence[Order], executor: Executor, tell: _Telling, max_time_ns: int | None) -> list[Collected]:
-    """The results of the campaigns, of all that were begun."""
+def _about(
+    scenarios: Sequence[str],
+    provider: str,
+    seeds: range,
+    keeping: Keeping,
+    exploration: Exploration | None,
+    demands: Sequence[str],
+) -> dict[str, object]:
+    """The provenance of the command, by which an unfinished one is found again. scenarios: as the user named them."""
+    return provenance(
+        {
+            "scenarios": list(scenarios),
+            "provider": provider,
+            "seeds": f"{seeds.start}..{seeds.stop - 1}",
+            "keep": keeping.keep,
+            "keep_failures": keeping.keep_failures,
+            "check_determinism": bool(keeping.compare_every),
+            "explore": "" if exploration is None else exploration.options,
+            "demands": list(demands),
+        }
+    )
+
+
+def _collected(
+    orders: Sequence[Order], executors: AbstractContextManager[Executor], tell: _Telling, max_time_ns: int | None
+) -> list[CampaignResult]:
+    """The results of the campaigns, of all that were begun. executors: run them, and end with this call."""
     is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
-    with closing(collect(orders, executor, is_over=is_over, on_progress=tell.progress, on_found=tell.found)) as results:
-        return list(results)
+    with executors as executor:
+        results = collect(orders, executor, is_over=is_over, on_progress=tell.progress, on_found=tell.found)
+        with closing(results):
+            return list(results)
 
 
-def _raise_if_interrupted(console: Console, results: Sequence[Collected], place: Place) -> None:
+def _raise_if_interrupted(console: Console, results: Sequence[CampaignResult], place: Place) -> None:
     """Raise KeyboardInterrupt where one was heard, and say how to go on."""
     if any(result.is_interrupted for result in results):
         done = sum(result.summary.runs for result in results)
@@ -225,31 +244,16 @@ class _Asked:
     """One scenario of the command. source: as the user named it. part: the folder of its account."""
 
     source: str
-    scenario: Scenario
-    seeds: range
+    order: Order
     identity: Identity
     part: RunFolder
     place: Place
-    exploration: Exploration | None
 
-    def again(self, spec: ProviderSpec, finding: Finding) -> RunOutcome:
+    def again(self, finding: Finding) -> RunOutcome:
         """The run that a finding names, once more."""
-        (outcome,) = run_seeds(self.scenario, spec, [finding.run], exploration=self.exploration)
+        order = self.order
+        (outcome,) = run_seeds(order.scenario, order.spec, [finding.run], exploration=order.exploration)
         return outcome
-
-    def order(self, spec: ProviderSpec, keeping: Keeping) -> Order:
-        """The order for the executors. spec: the lock as they load it."""
-        return Order(
-            scenario=self.scenario.owed_by(len(self.seeds)),
-            spec=spec,
-            seeds=self.seeds,
-            place=self.place,
-            identity=self.identity.digest,
-            keep=keeping.keep,
-            keep_failures=keeping.keep_failures,
-            compare_every=keeping.compare_every,
-            exploration=self.exploration,
-        )
 
 
 def _asked(
@@ -264,15 +268,20 @@ def _asked(
     part: RunFolder,
     place: Place,
 ) -> _Asked:
-    return _Asked(
-        source=source,
+    identity = identity_of(scenario, spec, sources, seeds, keeping, exploration)
+    order = Order(
         scenario=scenario,
+        spec=spec,
         seeds=seeds,
-        identity=identity_of(scenario, spec, sources, seeds, keeping, exploration),
-        exploration=None if exploration is None else _counted(exploration, scenario, spec, seeds[0]),
-        part=part,
         place=place,
+        identity=identity.digest,
+        keep=keeping.keep,
+        keep_failures=keeping.keep_failures,
+        keeps_speakers=False,
+        compare_every=keeping.compare_every,
+        exploration=None if exploration is None else _counted(exploration, scenario, spec, seeds[0]),
     )
+    return _Asked(source=source, order=order, identity=identity, part=part, place=place)
 
 
 def _counted(exploration: Exploration, scenario: Scenario, spec: ProviderSpec, seed: int) -> Exploration:
@@ -292,10 +301,10 @@ class _Telling:
         self.losses: list[str] = []
         self.lost = loss_teller(console, self.losses)
 
-    def progress(self, result: Collected) -> None:
+    def progress(self, result: CampaignResult) -> None:
         self._progress(result)
 
-    def found(self, result: Collected, finding: Finding) -> None:
+    def found(self, result: CampaignResult, finding: Finding) -> None:
         self._found += 1
         if self._found > FOUND_TOLD_MAX:
             return
@@ -327,21 +336,22 @@ class _Accounts:
         self._results: list[Results] = []
         self._errors: dict[str, LockrefError] = {}
 
-    def take(self, asked: _Asked, result: Collected, *, lost: Sequence[str]) -> None:
+    def take(self, asked: _Asked, result: CampaignResult, *, lost: Sequence[str]) -> None:
         """Say and keep what came of a campaign. lost: what was lost on the way and ran again."""
         if result.error is not None:
             self._errors[result.scenario] = result.error
             return
+        exploration = asked.order.exploration
         store = FailureStore(
-            asked.scenario,
+            asked.order.scenario,
             self._spec,
             source=asked.source,
             is_in_a_hurry=result.is_interrupted or interrupts.was_heard(),
             budget=self._budget,
             groups=self._groups,
             on_progress=self._console.progress,
-            again=None if asked.exploration is None else partial(asked.again, self._spec),
-            options="" if asked.exploration is None else f" {asked.exploration.options}",
+            again=None if exploration is None else asked.again,
+            options="" if exploration is None else f" {exploration.options}",
         )
         here = [text for text in lost if text.partition(": ")[0].endswith(f" of {result.scenario}")]
         results = write_account(
@@ -370,7 +380,7 @@ class _Accounts:
         )
 
 
-def _figures(result: Collected, place: Place) -> list[str]:
+def _figures(result: CampaignResult, place: Place) -> list[str]:
     ran = result.summary.runs - result.resumed
     spent_ns = result.processor_ns
     rate = f", {ran * NS_PER_S / spent_ns:,.0f} seeds for each second of a processor" if spent_ns else ""

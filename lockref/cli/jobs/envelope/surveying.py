@@ -24,7 +24,9 @@ from reports.checks.spec import CLAUSES
 from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED, worst
 from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
-from scenarios.campaign import Campaign, run_campaigns
+from scenarios.campaign import run_campaigns
+from scenarios.campaigns.orders import Order
+from scenarios.definition.fleet import expect_one_lock
 from scenarios.definition.mixture import inapplicable
 from scenarios.envelope.axes import axes_of
 from scenarios.envelope.contended import Point, name_at, scenario_at, text_at
@@ -139,6 +141,9 @@ def _axis_text(axis: Axis) -> str:
 
 def _specs(providers: Sequence[str], axes: Sequence[Axis]) -> list[ProviderSpec]:
     """The locks. Raises ConfigError for one that does not load, or to which the scenario does not apply."""
+    why = "an envelope holds one lock to its promise. Survey its locks one by one; `lockref gate` runs them all"
+    for name in providers:
+        expect_one_lock(name, why)
     specs = [load_provider(name) for name in dict.fromkeys(providers)]
     scenario = scenario_at(Point(**{axis.of.name: axis.values[0] for axis in axes}))
     for spec in specs:
@@ -202,8 +207,8 @@ class _Accounts:
             return ()
         scenario = scenario_at(cell.point)
         not_demanded = frozenset(CLAUSES) - frozenset(clauses)
-        campaign = Campaign(scenario=scenario, spec=spec, seeds=self.seeds, keep_runs=0, not_demanded=not_demanded)
-        (result,) = run_campaigns([campaign], is_over=interrupts.time_limit(None))
+        order = Order(scenario=scenario, spec=spec, seeds=self.seeds, keep=0, not_demanded=not_demanded)
+        (result,) = run_campaigns([order], is_over=interrupts.time_limit(None))
         if result.is_interrupted:
             raise KeyboardInterrupt
         store = FailureStore(

@@ -17,7 +17,7 @@ from scenarios.gate.known import KnownFailure, accept
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.gate.options import Chosen, GateOptions
-    from scenarios.campaign import CampaignResult
+    from scenarios.campaigns.result import CampaignResult
 
 _CODES: Final = {"violated": NOT_LIVE, "inconclusive": INCONCLUSIVE}
 

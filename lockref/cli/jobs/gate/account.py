@@ -29,6 +29,7 @@ from scenarios.worlds.attribution import LockRaised
 if TYPE_CHECKING:
     from reports.checks.summary import Finding
     from reports.formats.results import Results
+    from scenarios.definition.fleet import Fleet
     from scenarios.gate.abilities import Abilities
     from scenarios.gate.exploration import Exploration, Explored
 
@@ -106,6 +107,16 @@ def told_abilities(abilities: Abilities) -> tuple[AbilityFound, ...]:
         )
         for found in abilities.findings.values()
     )
+
+
+def fleet_note(fleet: Fleet) -> str:
+    """The locks of a mixed fleet by their clients, and how to run it the other way round."""
+    clients: dict[str, list[str]] = {}
+    for number, lock in enumerate(fleet.members, 1):
+        clients.setdefault(lock, []).append(f"n{number}")
+    told = "; ".join(f"{', '.join(names)}: {lock}" for lock, names in clients.items())
+    turned = ",".join((*fleet.members[1:], fleet.members[0]))
+    return f"a mixed fleet ({told}); most faults strike n1, so run --provider {turned} as well"
 
 
 def crashes_of(explored: Sequence[Explored], provider: str) -> Iterator[Crash]:

@@ -61,6 +61,11 @@ class EarlyEnd:
             return self._shrink_ns
         return max(0, min(self._shrink_ns, self._began_ns + self._options.budget_ns - self._now_ns()))
 
+    @property
+    def has_budget(self) -> bool:
+        """True if the caller bounds the time of the whole."""
+        return self._options.budget_ns is not None
+
     def left_ns(self) -> int:
         """The time that is left for runs. Once something broke, a part of the whole is kept for shrinking it."""
         assert self._options.budget_ns is not None, "asked of a gate with a budget alone"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +12,7 @@ from lockref.cli.jobs.gate.acceptance import required_of, under_options
 from lockref.cli.jobs.gate.account import (
     client_of,
     crashes_of,
+    fleet_note,
     group_of,
     outcome_of,
     reason_of,
@@ -21,11 +22,10 @@ from lockref.cli.jobs.gate.account import (
 from lockref.cli.jobs.gate.early_end import EarlyEnd
 from lockref.cli.jobs.gate.options import choose, load_accepted
 from lockref.cli.jobs.gate.outputs import write_outputs
-from lockref.cli.jobs.shown.console import SeedProgress
+from lockref.cli.jobs.shown.console import SeedProgress, printable
 from lockref.cli.jobs.shown.results import begin_run
-from lockref.errors import INTERRUPTED
+from lockref.errors import INTERRUPTED, ConfigError
 from lockref.host_processes import cores
-from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from lockref.strict_json import printable_json
 from lockref.words import counted
@@ -44,11 +44,12 @@ from reports.formats.gate_result import (
 from reports.formats.gate_screen import screen_lines
 from reports.formats.text import readable
 from scenarios import interrupts
+from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import judged_catalogue
 from scenarios.failures.failure_store import FailureRecord, FailureStore
 from scenarios.failures.judged_run import ShownFailure
 from scenarios.failures.shrink_budget import ShrinkBudget
-from scenarios.gate.abilities import ask
+from scenarios.gate.abilities import ask_fleet
 from scenarios.gate.causes import Case, Cause, Examined, causes_of, first_cause
 from scenarios.gate.demands import Ability
 from scenarios.gate.exploration import Exploration, Explored, explore
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from reports.checks.summary import Finding
     from reports.formats.results import Results
     from scenarios.campaign import Cluster
+    from scenarios.definition.fleet import Fleet
     from scenarios.gate.abilities import Abilities
     from scenarios.gate.searches import Searched
     from scenarios.runs import RunFolder
@@ -97,35 +99,14 @@ def run_gate(
     began_ns = _monotonic_ns()
     address = address_of(master, settings)
     known = load_accepted(options)
-    spec = load_provider(provider)
-    spec.require_virtual_time()
-    if (Ability.LEASE, False) in declared and not {LEASE, NO_LEASE} & set(spec.claims):
-        spec = replace(spec, claims=(*spec.claims, NO_LEASE))
-    known_scenarios = judged_catalogue()
-    if seeds is None:
-        # A caller who names the seeds has said what is to be run.
-        known_scenarios |= searched_worlds()
-    chosen = choose(options, known_scenarios, spec.name)
-    about = provenance(
-        {
-            "provider": provider,
-            "declared": [f"{'' if has else 'no-'}{ability}" for ability, has in declared],
-            "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
-            "scenarios": list(chosen.scenarios) if chosen.left_out else [],
-            "files": list(options.files),
-            "required": list(options.required),
-        }
-    )
+    fleet = _fleet(provider, declared)
+    spec = fleet.spec
+    chosen = _chosen(options, fleet, is_searched=seeds is None)
+    about = _about(provider, declared, seeds, chosen, options)
     early_end = EarlyEnd(options, known, lock={provider, spec.name}, began_ns=began_ns, shrink_ns=SHRINK_NS)
     losses: list[str] = []
     with begin_run("gate", about) as folder:
-        console.step(f"asking {spec.name} what it can do")
-        abilities = ask(
-            spec,
-            declared=[ability for ability, has in declared if has],
-            denied=[ability for ability, has in declared if not has],
-        )
-        left_ns = None if options.budget_ns is None else early_end.left_ns
+        abilities = _abilities(console, fleet, declared)
         with cluster_at(
             address,
             [spec],
@@ -133,16 +114,9 @@ def run_gate(
             work=folder.path / SPARK_FOLDER,
             tell=loss_teller(console, losses),
         ) as cluster:
+            at_once = processes or cores()
             found = _explored(
-                console,
-                spec,
-                abilities,
-                chosen,
-                early_end,
-                seeds=seeds,
-                processes=processes or cores(),
-                cluster=cluster,
-                left_ns=left_ns,
+                console, spec, abilities, chosen, early_end, seeds=seeds, processes=at_once, cluster=cluster
             )
         results = [part.result for part in found.explored if part.result is not None]
         required = required_of(results, options.required, allowed)
@@ -156,14 +130,78 @@ def run_gate(
             result = result.model_copy(update={"exit_code": INTERRUPTED})
         folder.write("gate.json", printable_json(result.model_dump_json(indent=1)) + "\n")
         folder.describe(status="interrupted" if is_interrupted else "finished", exit_code=result.exit_code)
+    _tell(console, result, options)
+    if is_interrupted:
+        raise KeyboardInterrupt
+    return result.exit_code
+
+
+def _fleet(provider: str, declared: Sequence[tuple[Ability, bool]]) -> Fleet:
+    """The lock under test, or the mixed fleet, set up. Raises ConfigError for what does not load or fit."""
+    fleet = load_fleet(provider)
+    fleet.require_virtual_time()
+    if (Ability.LEASE, False) not in declared:
+        return fleet
+    if fleet.is_mixed:
+        raise ConfigError(
+            f"--declare no-lease speaks for one lock, and {provider!r} has several: give each class that has no lease "
+            f"claims = ({NO_LEASE!r},)"
+        )
+    spec = fleet.spec
+    if {LEASE, NO_LEASE} & set(spec.claims):
+        return fleet
+    return replace(fleet, spec=replace(spec, claims=(*spec.claims, NO_LEASE)))
+
+
+def _chosen(options: GateOptions, fleet: Fleet, *, is_searched: bool) -> Chosen:
+    """The scenarios that are run, as this fleet runs them. is_searched: the small worlds of the searches as well."""
+    known = judged_catalogue()
+    if is_searched:
+        known |= searched_worlds()
+    chosen = choose(options, known, fleet.spec.name)
+    if fleet.is_mixed:
+        chosen.notes.append(fleet_note(fleet))
+    return replace(chosen, scenarios={name: fleet.on(scenario) for name, scenario in chosen.scenarios.items()})
+
+
+def _about(
+    provider: str,
+    declared: Sequence[tuple[Ability, bool]],
+    seeds: range | None,
+    chosen: Chosen,
+    options: GateOptions,
+) -> dict[str, object]:
+    """The provenance of the command."""
+    return provenance(
+        {
+            "provider": provider,
+            "declared": [f"{'' if has else 'no-'}{ability}" for ability, has in declared],
+            "seeds": "" if seeds is None else f"{seeds.start}..{seeds.stop - 1}",
+            "scenarios": list(chosen.scenarios) if chosen.left_out else [],
+            "files": list(options.files),
+            "required": list(options.required),
+        }
+    )
+
+
+def _abilities(console: Console, fleet: Fleet, declared: Sequence[tuple[Ability, bool]]) -> Abilities:
+    console.step(f"asking {printable(fleet.spec.name)} what it can do")
+    # The lock as it is declared here; of a fleet each lock is as its class says.
+    locks = fleet.locks if fleet.is_mixed else (fleet.spec,)
+    return ask_fleet(
+        locks,
+        declared=[ability for ability, has in declared if has],
+        denied=[ability for ability, has in declared if not has],
+    )
+
+
+def _tell(console: Console, result: GateResult, options: GateOptions) -> None:
+    """Print the document and the screen, and write the files that the caller asks for."""
     if console.as_json:
         console.document(result.model_dump(mode="json"))
     for text, style in screen_lines(result):
         console.say(text, style=style)
     write_outputs(console, result, options)
-    if is_interrupted:
-        raise KeyboardInterrupt
-    return result.exit_code
 
 
 def _explored(
@@ -176,9 +214,9 @@ def _explored(
     seeds: range | None,
     processes: int,
     cluster: Cluster | None,
-    left_ns: Callable[[], int] | None,
 ) -> Exploration:
-    """The runs of the chosen scenarios, with their progress on the console. left_ns: see `explore`."""
+    """The runs of the chosen scenarios, with their progress on the console."""
+    left_ns = early_end.left_ns if early_end.has_budget else None
     progress = SeedProgress(console, left_ns=left_ns)
     found = explore(
         spec,

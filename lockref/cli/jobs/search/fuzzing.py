@@ -11,9 +11,9 @@ from lockref.cli.jobs.shown.console import printable
 from lockref.cli.jobs.shown.results import begin_run
 from lockref.errors import ConfigError
 from lockref.host_processes import cores
-from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from scenarios import interrupts
+from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
 from scenarios.definition.mixture import require_applicable
 from scenarios.failures.groups import FailureGroups
@@ -56,9 +56,10 @@ def fuzz_lock(
     """
     if resume and out is None:
         raise ConfigError("--resume goes on with the corpus of a folder: name it with --out")
-    spec = load_provider(provider)
-    spec.require_virtual_time()
-    world = small_world() if scenario is None else load_scenario(scenario)
+    fleet = load_fleet(provider)
+    fleet.require_virtual_time()
+    spec = fleet.spec
+    world = fleet.on(small_world() if scenario is None else load_scenario(scenario))
     require_applicable({scenario or world.name: world}, spec)
     if max_time_ns is None and runs is None:
         max_time_ns = TIME_NS

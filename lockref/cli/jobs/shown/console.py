@@ -249,14 +249,12 @@ class SeedProgress:
         self._left_ns = left_ns
         self._began = time.monotonic()
         self._expected = 0
-        self._rounds = 0
-        self._run: dict[tuple[int, str], int] = {}
-        self._resumed: dict[tuple[int, str], int] = {}
+        self._run: dict[str, int] = {}
+        self._resumed: dict[str, int] = {}
 
     def expect(self, seeds: int) -> None:
         """So many seeds will be run in a further round. Where nobody knows, nothing is said of the rest."""
         self._expected += seeds
-        self._rounds += 1
 
     def show(self, result: SeedsRun) -> None:
         """Say how far this campaign has come, and how long the rest of all will take."""
@@ -264,9 +262,9 @@ class SeedProgress:
         from lockref.words import counted
 
         summary = result.summary
-        key = (self._rounds, result.scenario)
-        self._run[key] = summary.runs - result.resumed
-        self._resumed[key] = result.resumed
+        # Of a scenario that runs in several rounds, the result counts all of them.
+        self._run[result.scenario] = summary.runs - result.resumed
+        self._resumed[result.scenario] = result.resumed
         done = sum(self._run.values())
         rate = done / max(time.monotonic() - self._began, 1e-9)
         to_go = self._expected - done - sum(self._resumed.values())

@@ -22,10 +22,10 @@ from lockref.lab.loading import load_provider
 from lockref.lab.spool import SPOOL, SpoolRecorder, begin_spool, read_spool, spooled_span
 from lockref.words import Kind, Op, Outcome
 from reports.history_files import HISTORIES, write_history, write_runs
-from scenarios.campaign import Campaign
 from scenarios.campaigns import collection, orders
 from scenarios.campaigns.chunks import run_chunk
 from scenarios.campaigns.collection import collect
+from scenarios.campaigns.orders import Order
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.load import load_scenario
 from scenarios.executor import InProcess
@@ -194,7 +194,7 @@ def test_a_campaign_is_followed_chunk_by_chunk(
     spec, scenario = load_provider("hudi"), load_scenario("e08")
     arguments = {"scenarios": ["e08"], "provider": "hudi"}
     folder = RunFolder.begin("sim", {"command": "lockref sim e08", "arguments": arguments})
-    order = _begun(Campaign(scenario=scenario, spec=spec, seeds=range(1, 61)), Sources.of(spec), folder.path)
+    order = _begun(Order(scenario=scenario, spec=spec, seeds=range(1, 61)), Sources.of(spec), folder.path)
 
     def go_on() -> None:
         for result in collect([order], InProcess(), work=run_chunk):

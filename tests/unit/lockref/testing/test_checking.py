@@ -128,6 +128,6 @@ def test_ctrl_c_ends_the_test_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_args: object, **_kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scenarios.campaign.run_seeds", interrupted)
+    monkeypatch.setattr("scenarios.campaigns.chunks.run_seeds", interrupted)
     with pytest.raises(KeyboardInterrupt):
         check_lock("hardened", "e01", [1])

@@ -190,7 +190,7 @@ def test_markdown_tells_what_stops_first_and_folds_the_rest() -> None:
         "## GATE RED", "What broke", "**S4 an old write lands** LK-1", "**L2 a dead holder keeps it** LK-2",
             "### Required", "4.000 s", "### Accepted",
         "accepted until 2027-03-31: one writer", "### Not decided", "never happened: contention", "raised KeyError",
-        "### Known failures", "remove the entry", "### Not explored", "--for was over", "4 of 60 seeds",
+        "### Notes", "remove the entry", "### Not explored", "--for was over", "4 of 60 seeds",
         "<details><summary>S4 LK-1", "What the lock can do", "never renewed in 36 holds", "All 8 scenarios",
     ]  # fmt: skip
     places = [text.find(part) for part in order]

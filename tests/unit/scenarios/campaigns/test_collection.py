@@ -15,14 +15,15 @@ from lockref.lab.loading import load_provider
 from reports.checks.summary import Summary
 from reports.checks.thresholds.kept import Samples, Worst
 from reports.history_files import load_history
-from scenarios.campaign import CampaignResult, run_campaign
-from scenarios.campaigns import collection, orders
+from scenarios.campaign import run_campaign
+from scenarios.campaigns import collection, orders, result
 from scenarios.campaigns.account import account_of, read_account
 from scenarios.campaigns.chunks import ChunkAnswer, account_name, run_chunk
-from scenarios.campaigns.collection import Collected, begin, collect
+from scenarios.campaigns.collection import begin, collect
 from scenarios.campaigns.identity import Identity, Keeping, identity_of
 from scenarios.campaigns.orders import ChunkOrder, Order
 from scenarios.campaigns.places import FolderPlace, place_of
+from scenarios.campaigns.result import CampaignResult
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.load import load_scenario
 from scenarios.executor import InProcess, Restarted
@@ -39,13 +40,14 @@ SCENARIO = load_scenario("e08")
 def ordered(folder: Path) -> tuple[Order, Identity]:
     identity = identity_of(SCENARIO, SPEC, Sources(provider="p", code="c"), SEEDS, KEEPING)
     order = Order(
-        scenario=SCENARIO.owed_by(len(SEEDS)),
+        scenario=SCENARIO,
         spec=SPEC,
         seeds=SEEDS,
         place=FolderPlace(folder),
         identity=identity.digest,
         keep=KEEPING.keep,
         keep_failures=KEEPING.keep_failures,
+        keeps_speakers=False,
     )
     return order, identity
 
@@ -88,7 +90,7 @@ def test_a_campaign_explores_schedules_as_sim_does(tmp_path: Path) -> None:
     assert explored.differences(plain) == ["the schedules (plain, now --explore pos --tie-window 50ms --preempt calls)"]
 
 
-def finished(folder: Path) -> Collected:
+def finished(folder: Path) -> CampaignResult:
     order, identity = ordered(folder)
     begin(order, identity, is_resumed=True)
     (total,) = collect([order], InProcess())
@@ -119,7 +121,7 @@ def test_failures_beyond_those_told_apart_are_counted_by_clause(
     begun: Path, tmp_path: Path, simulated: CampaignResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With those like them: a notice tells in how many runs each clause broke in further ways."""
-    monkeypatch.setattr(collection, "DISTINCT_MAX", 1)
+    monkeypatch.setattr(result, "DISTINCT_MAX", 1)
     total = finished(copied(begun, tmp_path))
     first, *further = simulated.summary.findings
     assert total.summary.findings == [first]

@@ -16,11 +16,12 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from reports.history_files import CHUNKS, history_folders, is_unfinished, load_history
-from scenarios.campaign import Campaign, CampaignResult, run_campaign
+from scenarios.campaign import run_campaign
 from scenarios.campaigns import orders
 from scenarios.campaigns.chunks import run_chunk
-from scenarios.campaigns.collection import Collected, collect
+from scenarios.campaigns.collection import collect
 from scenarios.campaigns.orders import Order
+from scenarios.campaigns.result import CampaignResult
 from scenarios.campaigns.run_folders import expect_own_version, remove_chunks, seeds_in
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.load import load_scenario
@@ -42,11 +43,11 @@ def _small() -> Iterator[None]:
 
 
 def order(folder: Path, *, seeds: range = SEEDS, code: str = "c", scenario: Scenario = SWARM) -> Order:
-    campaign = Campaign(scenario=scenario, spec=SPEC, seeds=seeds, keep_runs=3)
-    return _begun(campaign, Sources(provider="p", code=code), folder)
+    asked = Order(scenario=scenario, spec=SPEC, seeds=seeds, keep=3)
+    return _begun(asked, Sources(provider="p", code=code), folder)
 
 
-def run(folder: Path, *, stop_after: int = 1000) -> Collected:
+def run(folder: Path, *, stop_after: int = 1000) -> CampaignResult:
     """Run the campaign until so many seeds are done."""
     done = [0]
     (total,) = collect(

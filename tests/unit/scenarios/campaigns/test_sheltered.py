@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.jobs.campaign.executors import executor_of
 from lockref.cli.main import run
 from lockref.errors import BackendUnavailable, ConfigError, LockTimeout
 from scenarios.campaigns import sheltered
@@ -29,6 +30,11 @@ def shelter() -> Iterator[Shelter]:
 
 def pid_of(_piece: object) -> int:
     return os.getpid()
+
+
+def in_shelter(piece: int) -> tuple[int, int]:
+    """The process that was asked, and that of its child."""
+    return os.getpid(), sheltered.shelter().call(pid_of, piece)
 
 
 def end_itself(piece: str) -> None:
@@ -67,11 +73,18 @@ def test_a_pipe_of_the_parent_ends_with_the_parent(shelter: Shelter) -> None:
     os.close(reading)
 
 
-def test_the_child_that_was_begun_is_the_one_that_is_asked(shelter: Shelter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So whoever forks first and starts threads then never forks with them."""
-    shelter.begin()
-    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a second fork"))
-    assert shelter.call(pid_of, 1) != os.getpid()
+def test_beside_threads_no_piece_is_run_by_a_fork_of_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease of a bucket has a thread: a forked child may hold a copy of its mutex, which nobody ever gives back."""
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a fork of this process"))
+    executors = executor_of(
+        None, processes=1, seeds=1, chunks=1, files={}, scenarios=(), work=tmp_path, tell=pytest.fail, apart=True
+    )
+    with executors as executor:
+        worker, child = executor.map(in_shelter, [1, 2])
+    assert worker == child
+    assert len({os.getpid(), *worker}) == 3
 
 
 def test_pieces_share_one_child(shelter: Shelter) -> None:

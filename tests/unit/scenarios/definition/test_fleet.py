@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
 
+from lockref.cli.main import run
 from lockref.errors import ConfigError
+from lockref.lab.loading import load_provider
+from reports.checks.situation_names import TOKEN
+from scenarios.campaigns.sources import Sources
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario, parse_scenario
-from scenarios.definition.mixture import Mixture
+from scenarios.definition.mixture import Mixture, inapplicable
+from scenarios.gate import abilities
+from scenarios.gate.abilities import Abilities, AbilityFinding, ask_fleet
+from scenarios.gate.demands import Ability
+from scenarios.search.mutations import _crowd
 from scenarios.worlds.simulated import run_simulated
+from sim.kernel.streams import stream
 
 
 def test_one_lock_changes_nothing():
@@ -83,3 +93,70 @@ def test_a_run_tells_the_lock_of_each_client():
     row = run_simulated(scenario, fleet.spec, 1).run_row
     assert row["provider"] == "hudi,hardened:2"
     assert row["node_providers"] == {"n1": "hudi", "n2": "hardened", "n3": "hardened"}
+
+
+def test_a_fleet_can_do_what_each_of_its_locks_can(monkeypatch):
+    """But for clocks: where one lock compares them, less is demanded of all. What they show together tells of none."""
+    having = {"hardened": {Ability.RENEWS, Ability.TOKENS, Ability.STAMPS}, "hudi": {Ability.RENEWS}}
+
+    def asked(spec, **_declared):
+        has = having[spec.name]
+        return Abilities({each: AbilityFinding(ability=each, has=each in has, evidence=spec.name) for each in Ability})
+
+    monkeypatch.setattr(abilities, "ask", asked)
+    found = ask_fleet(load_fleet("hardened,hudi:2").locks)
+    assert found.has == {Ability.RENEWS, Ability.STAMPS}
+    assert found.findings[Ability.TOKENS].evidence == "hardened: hardened; hudi: hudi"
+    assert found.seen_later({TOKEN: 3}, where="e08") is found
+    assert not ask_fleet(load_fleet("hudi:2").locks).is_of_fleet
+
+
+def test_a_scenario_must_be_about_each_lock_of_a_fleet():
+    """One lock that promises re-entry makes no fleet that does."""
+    scenario = parse_scenario("version: 1\nname: x\nclients: 2\nmust_happen: [reentry]\n")
+    told = inapplicable(load_fleet("hudi,hardened").on(scenario), load_provider("hardened"))
+    assert told.startswith("n1 runs hudi: it is about reentry")
+
+
+def test_an_edit_of_any_lock_of_a_fleet_is_another_campaign(tmp_path):
+    """Finished chunks speak for all locks that ran in them."""
+    for name in ("old.py", "new.py"):
+        (tmp_path / name).write_text(
+            "from lockref.storage.lock import StorageLock\n\n\nclass Mine(StorageLock):\n    pass\n"
+        )
+    text = f"{tmp_path}/old.py:Mine:1,{tmp_path}/new.py:Mine:1"
+    before = Sources.of(*load_fleet(text).locks)
+    assert Sources.of(*load_fleet(text).locks) == before
+    with (tmp_path / "new.py").open("a") as file:
+        file.write("# changed\n")
+    assert Sources.of(*load_fleet(text).locks).provider != before.provider
+
+
+def test_a_larger_crowd_repeats_the_fleet_and_a_smaller_one_leaves_no_lock_out():
+    scenario = load_fleet("hardened,hudi:2").on(parse_scenario("version: 1\nname: x\nclients: 2\n"))
+    crowds = [_crowd(scenario, stream(seed, "crowd")) for seed in range(1, 30)]
+    assert {crowd.clients for crowd in crowds} > {3}
+    for crowd in crowds:
+        assert [crowd.providers[name] for name in crowd.client_names][:4] == ["hardened", "hudi", "hudi", "hardened"][
+            : crowd.clients
+        ]
+
+
+def test_a_campaign_of_a_fleet_is_that_of_sim(tmp_path, monkeypatch, capsys):
+    """Same digest, in a shelter too."""
+    monkeypatch.chdir(tmp_path)
+    line = ["e08", "--provider", "hudi,hardened", "--seeds", "1..4", "--jobs", "1", "--shrink-for", "0s", "--json"]
+    told = []
+    for command in ("sim", "campaign"):
+        assert run(["-q", command, *line]) == 1
+        told.append(json.loads(capsys.readouterr().out))
+    assert told[0]["digest"] == told[1]["digest"]
+
+
+def test_a_fleet_is_fuzzed_and_has_no_envelope(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["fuzz", "--provider", "hardened,hudi", "--runs", "8", "--jobs", "1", "--shrink-for", "0s"]) in (0, 1, 3)
+    assert "hardened,hudi" in capsys.readouterr().out
+    assert run(["envelope", "--provider", "hardened,hudi"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "provider 'hardened,hudi' is a mixed fleet: an envelope holds one lock to its promise" in said
