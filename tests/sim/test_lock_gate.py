@@ -173,7 +173,7 @@ def test_what_was_asked_too_little_is_taken_back(capsys, monkeypatch, own_folder
     """`sim --all` judges a scenario before a later one shows an ability: then the early verdict does not stand."""
     chosen = [path for path in catalogue() if path.stem.split("-")[0] in ("e13", "h06")]
     monkeypatch.setattr("scenarios.definition.load.catalogue", lambda: chosen)
-    known = simulation.ask
+    known = ask
     monkeypatch.setattr(simulation, "ask_fleet", lambda locks: without(known(locks[0]), Ability.RENEWS))
     assert run(["-q", "sim", "--all", "--provider", "hardened", "--seeds", "1..2"]) == 3
     assert "2 scenarios, which asked less than this lock can do: e13-renewal-reply-lost, h06" in capsys.readouterr().out

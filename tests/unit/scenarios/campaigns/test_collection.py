@@ -176,6 +176,27 @@ def test_accounts_of_other_chunks_and_campaigns_run_again(
     assert (total.resumed, total.digest) == (0, simulated.digest)
 
 
+def test_an_answer_of_a_campaign_that_ended_is_none_of_the_next_one(
+    begun: Path, tmp_path: Path, simulated: CampaignResult
+) -> None:
+    """Its chunks were under way when an error ended it; the next one goes on at a chunk of the same number."""
+    order, _ = ordered(copied(begun, tmp_path))
+    other = replace(order, scenario=load_scenario("e01"), place=None, identity="")
+
+    class Ahead:
+        def map(self, work: Callable[[ChunkOrder], ChunkAnswer], pieces: Iterable[ChunkOrder]) -> Iterator[ChunkAnswer]:
+            yield from [work(piece) for piece in pieces]
+
+    def work(piece: ChunkOrder) -> ChunkAnswer:
+        if (piece.campaign, piece.number) == (0, 0):
+            return ChunkAnswer(campaign=0, chunk=0, error=ConfigError("it cannot run"))
+        return run_chunk(piece)
+
+    ended, gone_on = collect([other, order], Ahead(), work=work)  # type: ignore[arg-type]
+    assert (str(ended.error), ended.summary.runs) == ("it cannot run", 0)
+    assert (gone_on.error, gone_on.digest) == (None, simulated.digest)
+
+
 def test_a_folder_in_the_place_of_an_account_is_told(begun: Path, tmp_path: Path) -> None:
     """With its path: it cannot be replaced by a file."""
     folder = copied(begun, tmp_path)

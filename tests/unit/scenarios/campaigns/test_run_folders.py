@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,11 @@ from reports.checks import judge
 from reports.checks.summary import Summary
 from reports.checks.verdicts import decide
 from reports.history_files import CHUNKS, history_folders, is_unfinished, load_history
-from scenarios.campaign import run_campaign
+from scenarios.campaign import run_campaign, run_campaigns
 from scenarios.campaigns import orders
-from scenarios.campaigns.chunks import run_chunk
+from scenarios.campaigns.chunks import ChunkAnswer, run_chunk
 from scenarios.campaigns.collection import collect
-from scenarios.campaigns.orders import Order
+from scenarios.campaigns.orders import ChunkOrder, Order
 from scenarios.campaigns.result import CampaignResult
 from scenarios.campaigns.run_folders import expect_own_version, remove_chunks, seeds_in
 from scenarios.campaigns.sources import Sources
@@ -97,12 +98,39 @@ def test_it_goes_on_to_the_result_of_an_uninterrupted_one(folder: Path, uninterr
     assert (again.resumed, again.summary) == (25, uninterrupted.summary)
 
 
+def test_further_seeds_are_added_to_an_earlier_result(uninterrupted: CampaignResult) -> None:
+    """As a gate does in rounds: digest, counts and histories are those of one go. No known failure is kept twice."""
+    asked = Order(scenario=SWARM, spec=SPEC, seeds=range(1, 11), keep=3)
+    (total,) = run_campaigns([asked])
+    (further,) = run_campaigns([replace(asked, seeds=range(11, 26), keep=0)], earlier=[total])
+    assert further is total
+    assert (total.seeds, total.chunks, total.done) == (25, 3, 3)
+    assert (total.digest, total.summary) == (uninterrupted.digest, uninterrupted.summary)
+    assert (total.kept, total.failures_kept) == (uninterrupted.kept, uninterrupted.failures_kept)
+    assert total.history[1]["run"].to_pylist() == uninterrupted.history[1]["run"].to_pylist()
+    assert not total.notices
+
+
 def test_a_run_whose_failures_are_known_is_not_kept(tmp_path: Path) -> None:
     """Every run of this scenario breaks in the same ways: each chunk keeps one, and the join lets all but one go."""
     begun = order(tmp_path, scenario=load_scenario("e08"))
     (total,) = collect([begun], InProcess(), work=run_chunk)
     assert total.history[1]["run"].to_pylist() == [1, 2, 3]
     assert (total.kept, total.summary.runs) == (3, 25)
+    in_memory = run_campaign(load_scenario("e08"), SPEC, SEEDS, keep_runs=0)
+    assert (in_memory.history[1]["run"].to_pylist(), in_memory.kept) == ([1], 1)
+
+
+def test_a_known_failure_is_taken_out_of_what_an_executor_kept_besides() -> None:
+    """And nothing else: seeds 11 and 12 speak for failures that lower seeds have shown, and 13 for none."""
+    asked = Order(scenario=load_scenario("e08"), spec=SPEC, seeds=range(1, 14), keep=0)
+
+    def keeps_all(piece: ChunkOrder) -> ChunkAnswer:
+        return run_chunk(replace(piece, sample=tuple(piece.seeds)))
+
+    (total,) = collect([asked], InProcess(), work=keeps_all)
+    assert total.history[1]["run"].to_pylist() == [*range(1, 11), 13]
+    assert total.kept == 11
 
 
 def test_what_is_asked_later_is_in_the_kept_rows(folder: Path, uninterrupted: CampaignResult) -> None:
