@@ -290,7 +290,7 @@ def _of_fleet(ability: Ability, asked: Mapping[str, Abilities]) -> AbilityFindin
 
 
 def _by_lock(texts: Mapping[str, str]) -> str:
-    """What is said of each lock; once where it is the same of all."""
+    """The texts with the name of the lock that each is about; one text where it is the same of all."""
     if len(texts) > 1 and len(set(texts.values())) == 1:
         return f"each: {next(iter(texts.values()))}"
     return "; ".join(f"{name}: {text}" for name, text in texts.items())

@@ -215,7 +215,7 @@ def _fitting(plan: FaultPlan, scenario: Scenario) -> FaultPlan:
 
 
 def _crowd(scenario: Scenario, rng: Stream) -> Scenario:
-    # Of several locks none is left out: what broke without one of them would say nothing of all together.
+    # A mixed fleet keeps each of its locks: a failure without one of them would say nothing of the mix.
     least = scenario.clients if scenario.providers else 2
     names = [f"n{number}" for number in range(1, rng.randint(least, max(least, CLIENTS_MAX)) + 1)]
     locks = {

@@ -262,7 +262,7 @@ class SeedProgress:
         from lockref.words import counted
 
         summary = result.summary
-        # Of a scenario that runs in several rounds, the result counts all of them.
+        # A scenario may run in several rounds; its result counts all of them.
         self._run[result.scenario] = summary.runs - result.resumed
         self._resumed[result.scenario] = result.resumed
         done = sum(self._run.values())
