@@ -54,6 +54,14 @@ def test_a_bug_that_no_seed_shows_turns_the_gate_red(
     assert run([*found.groups[0].replay.split()[1:], "--trust"]) == 1
 
 
+def test_a_mixed_fleet_is_searched_as_one_lock_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """U6: in this order two threads of the baseline drop one provider, between two lines of it."""
+    monkeypatch.setattr(searches, "DRAWN_SEEDS", range(13, 14))
+    code, found = gate(monkeypatch, tmp_path, "hardened,hudi", searches.DRAWN)
+    assert code == found.exit_code
+    assert [(each.name, each.runs) for each in found.scenarios] == [(searches.DRAWN, 1)]
+
+
 def test_what_was_not_searched_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A lock that keeps everything passes, and the account says how little was tried."""
     monkeypatch.setattr(searches, "PLACED_RUNS", 20)
