@@ -438,7 +438,8 @@ class _Search:
                 yield answer.tried
                 self._tell(self._result, new)
                 runs = self._result.summary.runs
-                if answer.error is not None or self._is_over() or (self._trials_max and runs >= self._trials_max):
+                are_enough = self._trials_max is not None and runs >= self._trials_max
+                if answer.error is not None or are_enough or self._is_over():
                     self._ended = True
                     return
 

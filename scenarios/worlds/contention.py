@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,15 +65,22 @@ def contention_of(crowd: int) -> Scenario:
     return scenario.model_copy(update={"must_happen": tuple(alone)})
 
 
-def arriving(scenario: Scenario, per_s: float, *, clients: int | None) -> Scenario:
+def clients_of(scenario: Scenario, plan: FaultPlan) -> int:
+    """The clients of a run for which nobody names a number: 64; where something strikes, those of the scenario."""
+    return scenario.clients if _is_struck(scenario, plan) else CLIENTS_DEFAULT
+
+
+def _is_struck(scenario: Scenario, plan: FaultPlan) -> bool:
+    return bool(plan.faults) or scenario.disturbs
+
+
+def arriving(scenario: Scenario, per_s: float, *, clients: int) -> Scenario:
     """The scenario as an open loop with so many intended lock calls per second of all clients.
 
     Each client's intended starts are twice the mean apart at most, drawn evenly. Those of many clients together are
-    nearly independent arrivals; those of few clients come more evenly. clients: None as for `contend_on`.
+    nearly independent arrivals; those of few clients come more evenly.
     Errors: ConfigError for a scenario whose clients cannot be in an open loop, or a rate without any time between two.
     """
-    if clients is None:
-        clients = CLIENTS_DEFAULT if not (scenario.faults or scenario.disturbs) else scenario.clients
     most_ns = round(2 * clients * NS_PER_S / per_s)
     workload = scenario.workload.model_dump(exclude_unset=True)
     for closed in (workload, *workload.get("clients", {}).values()):
@@ -139,13 +146,12 @@ def contend_on(
     """
     left_out = [] if plan is not None else left_out_notices(scenario, seed)
     plan = require_feasible(scenario, seed=seed, plan=plan, stands_on=spec.stands_on)
-    is_struck = bool(plan.faults) or scenario.disturbs
     if clients is None:
-        clients = scenario.clients if is_struck else CLIENTS_DEFAULT
+        clients = clients_of(scenario, plan)
     if duration_ns is None:
-        duration_ns = scenario.duration.most if is_struck else DURATION_DEFAULT_NS
+        duration_ns = scenario.duration.most if _is_struck(scenario, plan) else DURATION_DEFAULT_NS
     if processes is None:
-        processes = clients if is_struck else 1
+        processes = clients if _is_struck(scenario, plan) else 1
     require_counts(clients=clients, processes=processes)
     is_ours = is_started_here(backend)
     is_log = scenario.workload.kind == DELTA_LOG
@@ -172,8 +178,23 @@ def contend_on(
             raise_if_interrupted=interrupts.raise_if_heard,
             places=log_places(running, has_rows=has_rows) if is_log else None,
         )
-    notes = _store_notices(running, is_ours=is_ours)
-    notes += [*strike_notices(plan, outcome.fault_counts), *left_out, *_loss_notices(outcome)]
+    told = [*strike_notices(plan, outcome.fault_counts), *left_out]
+    return _judged(outcome, running, scenario, spec, clients=clients, backend=backend, told=told)
+
+
+def _judged(
+    outcome: RealOutcome,
+    running: RunningBackend,
+    scenario: Scenario,
+    spec: ProviderSpec,
+    *,
+    clients: int,
+    backend: str,
+    told: Sequence[str],
+) -> Contention:
+    """The run that is over, judged. told: the notices about its faults. The rest: see `contend_on`."""
+    is_ours = is_started_here(backend)
+    notes = [*_store_notices(running, is_ours=is_ours), *told, *_loss_notices(outcome)]
     if is_ours:
         notes.append(host_of(spec.stands_on).notice)
     return Contention(

@@ -14,7 +14,8 @@ from scenarios.backends import require_known
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
 from scenarios.runs import provenance
-from scenarios.worlds.contention import arriving, contend_on
+from scenarios.worlds.contention import arriving, clients_of, contend_on
+from scenarios.worlds.real import require_feasible
 
 if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
@@ -54,7 +55,8 @@ def contend(
     fleet = load_fleet(provider)
     loaded, spec = fleet.on(load_scenario(scenario).demanding(demands), contenders), fleet.spec
     if arrivals is not None:
-        loaded = arriving(loaded, arrivals, clients=contenders)
+        plan = require_feasible(loaded, seed=seed, stands_on=spec.stands_on)
+        loaded = arriving(loaded, arrivals, clients=contenders or clients_of(loaded, plan))
     lasting = None if for_ns is None else f"{for_ns / NS_PER_S:g}s"
     about = provenance(
         {

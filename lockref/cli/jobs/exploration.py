@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_error, say_results, write_account
 from lockref.errors import ConfigError, LockrefError
 from lockref.host_processes import cores
-from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from lockref.words import counted
 from scenarios import interrupts
 from scenarios.campaign import default_processes
+from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
 from scenarios.definition.mixture import require_applicable
 from scenarios.failures.failure_store import FailureStore
@@ -61,8 +61,10 @@ def explore(
     exploration = Exploration.by(policy, window_ns=window_ns, preempt=preempt, schedules_max=schedules_max)
     if not scenarios:
         raise ConfigError("name a scenario; `lockref scenario list` shows the catalogue")
-    loaded = {name: load_scenario(name).demanding(demands) for name in scenarios}
-    spec = load_provider(provider)
+    fleet = load_fleet(provider)
+    fleet.require_virtual_time()
+    spec = fleet.spec
+    loaded = {name: fleet.on(load_scenario(name).demanding(demands)) for name in scenarios}
     require_applicable(loaded, spec)
     about = provenance(
         {

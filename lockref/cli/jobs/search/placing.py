@@ -10,9 +10,10 @@ from lockref.cli.jobs.shown.console import printable
 from lockref.cli.jobs.shown.results import begin_run
 from lockref.errors import ConfigError
 from lockref.host_processes import cores
-from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
+from lockref.words import counted
 from scenarios import interrupts
+from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
 from scenarios.definition.mixture import require_applicable
 from scenarios.failures.groups import FailureGroups
@@ -59,26 +60,27 @@ def place_faults(
     """
     if not scenarios:
         raise ConfigError("name a scenario: faults are placed among the requests of one world at a time")
-    spec = load_provider(provider)
-    spec.require_virtual_time()
-    loaded = {name: load_scenario(name).demanding(demands) for name in scenarios}
+    fleet = load_fleet(provider)
+    fleet.require_virtual_time()
+    spec = fleet.spec
+    loaded = {name: fleet.on(load_scenario(name).demanding(demands)) for name in scenarios}
     require_applicable(loaded, spec)
     exploration = None
-    asked: dict[str, object] = {"scenarios": list(scenarios), "provider": provider, "explore": str(placing)}
     if placing.policy is not None:
         exploration = Exploration.by(placing.policy, window_ns=window_ns, preempt=preempt, schedules_max=schedules_max)
-        ties = exploration.ties
-        asked |= {"window_ns": ties.window_ns, "preempt": ties.preempt, "schedules_max": exploration.schedules_max}
-    about = provenance(asked)
+    about = _about(scenarios, provider, placing, exploration)
     is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
     budget, groups = ShrinkBudget(shrink_for), FailureGroups()
     results: list[Results] = []
     searches: list[SearchResult] = []
 
+    # Under several schedules a placement has several histories.
+    unit = "placement" if exploration is None else "run"
+
     def tell(result: SearchResult, new: Sequence[Finding]) -> None:
         tell_new(console, result, new)
         console.progress(
-            f"{printable(result.scenario)}: {result.summary.runs:,} placements run, {len(result.traces):,} traces"
+            f"{printable(result.scenario)}: {counted(result.summary.runs, unit)} judged, {len(result.traces):,} traces"
         )
 
     with begin_run("sim", about) as folder:
@@ -106,3 +108,14 @@ def place_faults(
             if result.is_interrupted or interrupts.was_heard():
                 break
         return end_search(console, folder, results, searches, allowed=allowed)
+
+
+def _about(
+    scenarios: Sequence[str], provider: str, placing: FaultPlacing, exploration: Exploration | None
+) -> dict[str, object]:
+    """The provenance of the command. exploration: of the schedules; None where they are not searched."""
+    asked: dict[str, object] = {"scenarios": list(scenarios), "provider": provider, "explore": str(placing)}
+    if exploration is not None:
+        ties = exploration.ties
+        asked |= {"window_ns": ties.window_ns, "preempt": ties.preempt, "schedules_max": exploration.schedules_max}
+    return provenance(asked)

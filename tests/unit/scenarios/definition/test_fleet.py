@@ -11,6 +11,7 @@ from lockref.cli.main import run
 from lockref.errors import ConfigError
 from lockref.lab.loading import load_provider
 from reports.checks.situation_names import TOKEN
+from reports.history_files import load_history
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario, parse_scenario
@@ -151,6 +152,17 @@ def test_a_campaign_of_a_fleet_is_that_of_sim(tmp_path, monkeypatch, capsys):
         assert run(["-q", command, *line]) == 1
         told.append(json.loads(capsys.readouterr().out))
     assert told[0]["digest"] == told[1]["digest"]
+
+
+@pytest.mark.parametrize("explore", ["pos", "faults:1"])
+def test_schedules_and_placements_are_searched_with_each_lock_of_a_fleet(explore, tmp_path, monkeypatch, capsys):
+    """The runs name the lock of each client."""
+    monkeypatch.chdir(tmp_path)
+    line = ["sim", "two-turns", "--provider", "hudi,hardened", "--explore", explore, "--seeds", "1", "--jobs", "1"]
+    assert run([*line, "--shrink-for", "0s", "--max-time", "100ms"]) in (0, 1, 3)
+    capsys.readouterr()
+    _, runs, _ = load_history(tmp_path / ".lockref/runs/latest")
+    assert {tuple(locks) for locks in runs["node_providers"].to_pylist()} == {(("n1", "hudi"), ("n2", "hardened"))}
 
 
 def test_a_fleet_is_fuzzed_and_has_no_envelope(tmp_path, monkeypatch, capsys):
