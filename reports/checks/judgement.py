@@ -246,7 +246,7 @@ def _without_late_host(judgement: Judgement, case: Case) -> Judgement:
     accused = verdicts.filter(mask).select(["run", "clause"]).to_pylist()
     if not accused:
         return judgement
-    late_ns = dict(zip(case.runs.number.tolist(), host_lateness_ns(case).tolist(), strict=True))
+    late_ns = dict(zip(case.runs.number.tolist(), case.once(host_lateness_ns).tolist(), strict=True))
     # A set of clauses that lengthen the same times is judged once.
     asked: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for row in accused:

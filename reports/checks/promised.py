@@ -92,7 +92,7 @@ class Departures:
 
     @cached_property
     def _late_ns(self) -> Ints:
-        return host_lateness_ns(self._case)
+        return self._case.once(host_lateness_ns)
 
     @cached_property
     def _checks_tokens(self) -> Flags:

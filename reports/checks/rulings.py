@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -64,6 +65,16 @@ class Violations:
         assert len(self.run) == len(self.at_ns), "each violation has a run and an instant"
 
 
+def no_violations(clause: str) -> Violations:
+    """The violations of a clause that nothing can have broken."""
+    none = np.zeros(0, dtype=np.int64)
+    return Violations(clause=clause, run=none, at_ns=none, witness=_no_witness)
+
+
+def _no_witness(index: int) -> dict[str, Any]:
+    raise AssertionError(f"violation {index} of none was asked for its witness")
+
+
 @dataclass(slots=True)
 class Ruling:
     """One clause over all runs: its violations, and where and why it says nothing.
@@ -88,6 +99,12 @@ def with_witnesses(rulings: Sequence[Ruling], told: Callable[[Violations], Viola
 
 def _canonical(witness: dict[str, Any]) -> str:
     return json.dumps(witness, separators=(",", ":"), sort_keys=True)
+
+
+@lru_cache(maxsize=256)
+def _reason(words: str) -> str:
+    """The witness of a verdict for which there is a reason alone. Most runs are told one of a few reasons."""
+    return _canonical({"reason": words})
 
 
 def with_damaged(verdicts: pa.Table, damaged: Mapping[int, str]) -> pa.Table:
@@ -146,7 +163,7 @@ def verdict_table(run_numbers: Ints, rulings: Sequence[Ruling]) -> pa.Table:
                 if where.any():
                     verdict[where, place] = code
                     witness[where, place] = len(texts)
-                    texts.append(_canonical({"reason": reason}))
+                    texts.append(_reason(reason))
         found = ruling.violations
         if len(found.run) == 0:
             continue

@@ -112,6 +112,8 @@ def reach_table(case: Case) -> pa.Table:
 def _redelivered(case: Case) -> Ints:
     """Runs of the acknowledged commits that a queue had delivered before."""
     returns, said = case.commits.returns, case.events.codes("detail")
+    if len(returns.row) == 0:
+        return returns.run
     codes = np.unique(said[returns.row]).tolist()
     again = [code for code in codes if _deliveries(case.events.text("detail", code)) > 1]
     runs: Ints = returns.run[returns.is_acknowledged & np.isin(said[returns.row], again)]
@@ -214,7 +216,7 @@ def _releases(case: Case) -> Ints:
 
 def _unfenced_rows(case: Case) -> pa.Table:
     """Late writes that only a token could have refused, of locks that show none."""
-    run, counts = np.unique(case.effects.run[find_unfenced(case)], return_counts=True)
+    run, counts = np.unique(case.effects.run[case.once(find_unfenced)], return_counts=True)
     return pa.table(
         [
             pa.array(case.runs.number[run]),

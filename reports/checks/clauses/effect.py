@@ -59,9 +59,9 @@ def check_effect_exclusion(case: Case, excused: Flags) -> Violations:
     excused: runs of which it is not asked.
     """
     effects = case.effects
-    accepted, reason = _reasons(case.truth, case.operations, effects)
+    accepted, reason = case.once(_accepted)
     is_bad = (reason >= 0) & ~excused[effects.run[accepted]]
-    unfenced: Flags = np.isin(accepted, find_unfenced(case))
+    unfenced: Flags = np.isin(accepted, case.once(find_unfenced))
     is_bad[unfenced | _behind_unfenced(effects, accepted, reason, unfenced)] = False
     bad = np.flatnonzero(is_bad)
     assert not effects.is_accepted.size or bool(np.all(effects.is_accepted[accepted[bad]])), (
@@ -74,6 +74,11 @@ def check_effect_exclusion(case: Case, excused: Flags) -> Violations:
     return Violations(clause="S4", run=effects.run[accepted[bad]], at_ns=effects.at_ns[accepted[bad]], witness=witness)
 
 
+def _accepted(case: Case) -> tuple[Ints, Ints]:
+    """As `_reasons`."""
+    return _reasons(case.truth, case.operations, case.effects)
+
+
 def find_unfenced(case: Case) -> Ints:
     """Positions in the effects: late writes of locks without tokens that left while their own grant was good.
 
@@ -83,7 +88,7 @@ def find_unfenced(case: Case) -> Ints:
     commit asks its guard several times, so commits are not among these writes.
     """
     effects, truth, grants = case.effects, case.truth, case.truth.grants
-    accepted, reason = _reasons(truth, case.operations, effects)
+    accepted, reason = case.once(_accepted)
     late: Ints = accepted[(reason == STALE_GRANT) & (effects.grant[accepted] >= 0)]
     if len(late) == 0:
         return late

@@ -48,7 +48,7 @@ def _abandoned_ns(case: Case) -> Ints:
     over = (operations.return_row[call] >= 0) & ~operations.is_granted[call]
     over &= operations.call_row[call] > last_entered[failed]
     # Nobody but an operator can free what an acquire with an unknown outcome left, where nothing lapses.
-    over &= ~(are_leaseless(case)[failed] & (operations.outcome[call] == Outcome.AMBIGUOUS))
+    over &= ~(case.once(are_leaseless)[failed] & (operations.outcome[call] == Outcome.AMBIGUOUS))
     until[failed[over]] = operations.return_at_ns[call[over]]
     given_back = grant_left(operations, case.tenure_of_release)
     releases = np.flatnonzero((given_back >= 0) & (operations.return_row >= 0))
@@ -56,7 +56,7 @@ def _abandoned_ns(case: Case) -> Ints:
     outer = releases[~inner]
     outer = outer[operations.call_row[outer] > last_entered[given_back[outer]]]
     # An unlock that raised has said that the record may stand: without a lease it is an operator's to remove.
-    outer = outer[~are_leaseless(case)[given_back[outer]] | (operations.outcome[outer] == Outcome.APPLIED)]
+    outer = outer[~case.once(are_leaseless)[given_back[outer]] | (operations.outcome[outer] == Outcome.APPLIED)]
     until[given_back[outer]] = operations.return_at_ns[outer]
     return until
 
@@ -104,7 +104,7 @@ def _kept_ns(case: Case, bounds: Bounds, died: Ints) -> Ints:
     written = case.truth.changes.at_hi_ns[grants.last]
     works = np.zeros(len(written), dtype=np.bool_)
     works[operations.grant[operations.grant >= 0]] = True
-    works |= are_leaseless(case)
+    works |= case.once(are_leaseless)
     valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
     promised = np.where(valid >= FOREVER, FOREVER, valid - bounds.validity_ns[grants.run])
     kept: Ints = np.where(works, np.maximum(written, np.minimum(promised, died)), written)
@@ -133,7 +133,7 @@ class _Gaps:
         valid = np.where(grants.valid_until_true_ns == ABSENT, FOREVER, grants.valid_until_true_ns)
         span = np.where(valid >= FOREVER, 0, valid - grants.begin_lo_ns)
         # What a dead holder left is an operator's to remove where the lock has no lease, and says so.
-        abandoned, died = _abandoned_ns(case), np.where(are_leaseless(case), FOREVER, _died_ns(case))
+        abandoned, died = _abandoned_ns(case), np.where(case.once(are_leaseless), FOREVER, _died_ns(case))
         kept = _kept_ns(case, bounds, died)
         given_up = np.minimum(np.minimum(abandoned, np.where(grants.lapses, kept, FOREVER)), FOREVER - allowance)
         # Twice β: the holder's clock may be behind by β when it stamps, and the waiter's by β when it compares.

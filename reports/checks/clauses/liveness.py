@@ -231,7 +231,7 @@ def _check_no_orphans(case: Case, bounds: Bounds) -> tuple[Violations, Flags]:
     left = np.flatnonzero(case.call_of_grant >= 0)
     call = case.call_of_grant[left]
     # Without a lease nothing lapses: what an acquire with an unknown outcome left is an operator's to remove.
-    unknown = (operations.outcome[call] == Outcome.AMBIGUOUS) & ~are_leaseless(case)[left]
+    unknown = (operations.outcome[call] == Outcome.AMBIGUOUS) & ~case.once(are_leaseless)[left]
     failed = unknown | (operations.outcome[call] == Outcome.REJECTED)
     left, call = left[failed], call[failed]
     run = grants.run[left]

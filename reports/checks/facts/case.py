@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,8 @@ from reports.checks.facts.surroundings.integrity import Records, inspect_records
 from reports.checks.facts.surroundings.store_answers import StoreAnswers, calm_from_ns, find_store_answers
 from reports.checks.facts.tenures import Tenures, find_tenures
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -35,6 +38,17 @@ class Case:
     effects: Effects
     disturbances: Disturbances
     records: Records
+
+    def once(self, fact: Callable[[Case], T]) -> T:
+        """The answer of a function of this case, found once, however many clauses ask. Nobody changes an answer."""
+        if fact not in self._answers:
+            self._answers[fact] = fact(self)
+        found: T = self._answers[fact]
+        return found
+
+    @cached_property
+    def _answers(self) -> dict[Callable[[Case], Any], Any]:
+        return {}
 
     @cached_property
     def call_of_grant(self) -> Ints:

@@ -11,7 +11,6 @@ Columns are turned into arrays when first asked for; most clauses touch few.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from functools import cached_property
 from typing import Any, Final
 
@@ -94,6 +93,12 @@ def is_rising_in(starts: Ints, values: Ints) -> bool:
     rises = values[1:] > values[:-1]
     rises[starts[1:] - 1] = True
     return bool(rises.all())
+
+
+_MEMBERS: Final[dict[str, dict[str, int]]] = {
+    name: {member.name.lower(): int(member) for member in members} for name, members in ENUM_COLUMNS.items()
+}
+"""By enumeration column: the number of each word."""
 
 
 class Events:
@@ -191,8 +196,7 @@ class Events:
         """An enumeration column as the members' numbers."""
         if name not in self._cache:
             array = _array(self._table.column(name))
-            members: dict[str, type[IntEnum]] = ENUM_COLUMNS
-            known = {member.name.lower(): int(member) for member in members[name]}
+            known = _MEMBERS[name]
             names = array.dictionary.to_pylist()
             unknown = [text for text in names if text not in known]
             indices = self._indices(array)

@@ -7,6 +7,7 @@ number, `content` the commit's identity. A RETURN of that operation is what the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -134,6 +135,8 @@ def find_commits(events: Events) -> Commits:
     """The landings and the returns of a history; both empty where nobody commits."""
     landed, told = (rows[is_commit(events, rows)] for rows in (events.rows(Kind.EFFECT), events.rows(Kind.RETURN)))
     landed = landed[events.numbers("outcome")[landed] == Outcome.APPLIED]
+    if not len(landed) and not len(told):
+        return _no_commits()
     rows = np.concatenate((landed, told))
     log = renumber(events.lock_key[rows])[0]
     identity = renumber(events.run[rows], events.codes("content")[rows].astype(np.int64))[0]
@@ -166,6 +169,16 @@ def find_commits(events: Events) -> Commits:
             outcome=events.numbers("outcome")[told],
             is_queued=_are_queued(events, told),
         ),
+    )
+
+
+@cache
+def _no_commits() -> Commits:
+    none, no_flags = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
+    columns = {"row": none, "run": none, "log": none, "version": none, "identity": none, "at_ns": none}
+    return Commits(
+        landings=Landings(**columns, replaces=none, stands=no_flags),
+        returns=Returns(**columns, outcome=np.zeros(0, dtype=np.uint8), is_queued=no_flags),
     )
 
 

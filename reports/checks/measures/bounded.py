@@ -181,7 +181,7 @@ def _droughts(case: Case) -> pa.Table:
     found = droughts(case, asked, over_ns_of(case)[asked])
     first, last = asked[found.first], asked[found.last]
     over_ns = found.over_ns
-    late = host_lateness_ns(case)[operations.run[first]]
+    late = case.once(host_lateness_ns)[operations.run[first]]
     turns = _grants_between(case, first, over_ns) if late.any() else np.zeros(len(first), dtype=np.int64)
     return _table(
         case,
@@ -261,7 +261,7 @@ def _standstills(case: Case) -> pa.Table:
         cut(*stretch)
     told = np.array(rows, dtype=np.int64).reshape(-1, 4)
     of = told[:, 0]
-    late = host_lateness_ns(case)[waits.run[of]]
+    late = case.once(host_lateness_ns)[waits.run[of]]
     return _table(
         case,
         waits.run[of],

@@ -55,7 +55,7 @@ def endings_table(case: Case) -> pa.Table:
     gap_ns = _taken_next_ns(case) - np.where(is_lapsed, valid, over_ns)
     np.maximum.at(longest, run[has_gap], gap_ns[has_gap])
     columns = [pa.array(case.runs.number), *(pa.array(told[name].astype(np.int64)) for name in ENDINGS)]
-    late = pa.array(host_lateness_ns(case))
+    late = pa.array(case.once(host_lateness_ns))
     return pa.table([*columns, pa.array(longest, mask=longest < 0), late], schema=ENDINGS_SCHEMA)
 
 

@@ -67,7 +67,7 @@ def handoffs_table(case: Case) -> pa.Table:
     # An acquirer may have its answer before the releaser has: both are on the way at once.
     took_ns = np.where(released[which], np.maximum(took_ns, 0), took_ns)
     after = np.where(released, 0, np.where(is_expiry, 1, 2))[which]
-    grant_late_ns = host_lateness_ns(case)[grants.run[which]]
+    grant_late_ns = case.once(host_lateness_ns)[grants.run[which]]
     between = grants.ordinal[winner] - grants.ordinal[which] - 1
     spans = HANDOVER_SPANS + TURN_SPANS * between + ~released[which]
     columns: dict[str, Any] = {

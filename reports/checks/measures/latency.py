@@ -36,7 +36,7 @@ def calls_table(case: Case) -> pa.Table:
     # Assigned from the last release to the first, so that the first one counts.
     hold[tenure] = operations.call_at_ns[releases] - operations.return_at_ns[tenure]
     outcome = np.where(operations.is_cut_short, OUTCOMES.index(CUT_SHORT_WORD), operations.outcome)
-    late = host_lateness_ns(case)[operations.run]
+    late = case.once(host_lateness_ns)[operations.run]
     turns = np.zeros(len(wait), dtype=np.int64)
     if late.any():
         asked, passed = bypasses(case)

@@ -289,6 +289,8 @@ class _Chain:
         # Nearly every grant over a live record is a takeover of what has run out, and sent by nobody who gives back.
         giving = ~is_called | self._calls.are_open(Op.RELEASE, sent)
         here, is_called = here[giving], is_called[giving]
+        if len(here) == 0:
+            return handed, node
         home = self._homes(group[here], owner[here], node[here])
         granted = np.flatnonzero(is_grant)
         for one in np.flatnonzero(is_called | (home != NO_TEXT)).tolist():

@@ -191,11 +191,12 @@ def _lengths(events: pa.Table, runs: pa.Table, damaged: dict[int, str]) -> dict[
         own = slice(int(starts[place]), int(starts[place] + lengths[place]))
         damaged.setdefault(int(run[own.start]), _wrong_key(seq[own]))
     # A simulated world has one clock, and records each event at its instant. So its times never fall.
-    simulated = runs["run"].filter(pc.equal(runs["world"], "simulated")).to_numpy()
     back = np.flatnonzero(at[1:] < at[:-1]) + 1
     back = back[run[back] == run[back - 1]]
-    for row in back[np.isin(run[back], simulated)].tolist():
-        damaged.setdefault(int(run[row]), f"event {int(seq[row])} is earlier than the one before it")
+    if len(back):
+        simulated = runs["run"].filter(pc.equal(runs["world"], "simulated")).to_numpy()
+        for row in back[np.isin(run[back], simulated)].tolist():
+            damaged.setdefault(int(run[row]), f"event {int(seq[row])} is earlier than the one before it")
     return dict(zip(run[starts].tolist(), lengths.tolist(), strict=True))
 
 
