@@ -311,10 +311,10 @@ JUDGE_MUTANTS = [
     ("clauses.gaps", "bounds.has_handover[gaps.run] & gaps.is_released & readable,", "bounds.has_handover[gaps.run] & readable,"),  # noqa: E501
     ("clauses.gaps", "faults_end = np.where(gaps.is_lease, bounds.outages_end_ns[gaps.run], bounds.faults_end_ns[gaps.run])", "faults_end = bounds.faults_end_ns[gaps.run]"),  # noqa: E501
     ("clauses.gaps", "asked = judged & ~gaps.is_unread if joined else judged", "asked = judged & ~gaps.is_unread"),
-    ("clauses.gaps", "outer = outer[~are_leaseless(case)[given_back[outer]] | (operations.outcome[outer] == Outcome.APPLIED)]", "outer = outer"),  # noqa: E501
-    ("clauses.gaps", "over &= ~(are_leaseless(case)[failed] & (operations.outcome[call] == Outcome.AMBIGUOUS))", "pass"),  # noqa: E501
-    ("clauses.gaps", "over &= ~(are_leaseless(case)[failed] & (operations.outcome[call] == Outcome.AMBIGUOUS))", "over &= ~are_leaseless(case)[failed]"),  # noqa: E501
-    ("clauses.liveness", "== Outcome.AMBIGUOUS) & ~are_leaseless(case)[left]", "== Outcome.AMBIGUOUS)"),
+    ("clauses.gaps", "outer = outer[~case.once(are_leaseless)[given_back[outer]] | (operations.outcome[outer] == Outcome.APPLIED)]", "outer = outer"),  # noqa: E501
+    ("clauses.gaps", "over &= ~(case.once(are_leaseless)[failed] & (operations.outcome[call] == Outcome.AMBIGUOUS))", "pass"),  # noqa: E501
+    ("clauses.gaps", "over &= ~(case.once(are_leaseless)[failed] & (operations.outcome[call] == Outcome.AMBIGUOUS))", "over &= ~case.once(are_leaseless)[failed]"),  # noqa: E501
+    ("clauses.liveness", "== Outcome.AMBIGUOUS) & ~case.once(are_leaseless)[left]", "== Outcome.AMBIGUOUS)"),
     ("clauses.gaps", "outer = releases[~inner]", "outer = releases"),
     ("clauses.gaps", "np.where(blocked, FOREVER, np.minimum(alive, abandoned))", "np.minimum(alive, abandoned)"),
     ("clauses.takeover", "at = changes.at_hi_ns[action]", "at = changes.at_lo_ns[action]"),
