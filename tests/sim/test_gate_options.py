@@ -116,6 +116,7 @@ def test_a_gate_of_a_mixed_fleet_tells_its_clients_and_what_each_lock_can_do(
     assert note.startswith("a mixed fleet (n1: hudi; n2: hardened)")
     assert note.endswith("run --provider hardened,hudi as well")
     assert any("hudi: " in each.evidence and "hardened: " in each.evidence for each in gate.abilities)
+    assert gate.groups[0].sentence.startswith(("n1 runs hudi: ", "n1 runs hudi, n2 runs hardened: "))
     assert run(gate.groups[0].replay.removeprefix("lockref ").split()) == 1
     assert run(["gate", "--provider", "hardened,hudi", *line[3:]]) == 0
     assert run([*line, "--declare", "no-lease"]) == 2

@@ -175,12 +175,13 @@ def test_a_gate_and_an_envelope_on_a_cluster_say_what_one_process_says(place: Pa
         for command, before in zip(commands, expected, strict=True):
             found = told(place, [sys.executable, "-m", "lockref", *command, "--master", running.address])
             assert timeless(found) == timeless(before)
-        refused = ["gate", "-k", "e08", "--provider", "hudi,./mine/lock.py:Mine", "--master", running.address]
+        (place / "mine/new.py").write_text("from lockref.storage.lock import StorageLock as New\n")
+        refused = ["gate", "-k", "e08", "--provider", "hudi,./mine/new.py:New", "--master", running.address]
         done = subprocess.run(
             [sys.executable, "-m", "lockref", *refused], cwd=place, capture_output=True, text=True, env=environment()
         )
     assert done.returncode == 2
-    assert "./mine/lock.py:Mine, which it names, is not shipped to a cluster" in " ".join(done.stderr.split())
+    assert "./mine/new.py:New, which it names, is not shipped to a cluster" in " ".join(done.stderr.split())
     shipped = list((place / "cluster").glob("work-*/*/*/lockref-shipped/files/lock.py"))
     assert shipped, "the executors loaded the lock from its first place"
 

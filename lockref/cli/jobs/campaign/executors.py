@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,7 +121,6 @@ def executor_of(
     seeds: int,
     chunks: int,
     files: Mapping[str, Path],
-    scenarios: Sequence[Scenario],
     work: Path,
     tell: Callable[[str], None],
     apart: bool = False,
@@ -130,7 +129,7 @@ def executor_of(
 
     processes: None for one on each core, where that is faster. files: see `shipped`. work: a folder for what Spark
     writes meanwhile. tell: is told what was lost and runs again. apart: as of `scenarios.executor.executor_for`.
-    Errors: those of `reports.spark.session.spark_session`; ConfigError for a scenario that cannot be shipped.
+    Errors: those of `reports.spark.session.spark_session`.
     """
     if address is None:
         try:
@@ -139,7 +138,7 @@ def executor_of(
             # The next command in this process may stand in another folder, with another environment.
             shelter().close()
         return
-    with _spark(address, files=files, scenarios=scenarios, work=work, tell=tell) as executor:
+    with _spark(address, files=files, work=work, tell=tell) as executor:
         yield executor
 
 
@@ -148,13 +147,12 @@ def cluster_at(
     address: SparkAddress | None,
     specs: Sequence[ProviderSpec],
     *,
-    scenarios: Sequence[Scenario],
     work: Path,
     tell: Callable[[str], None],
 ) -> Iterator[Cluster | None]:
     """The cluster of a command that runs many campaigns; None for no address. The rest: as of `executor_of`.
 
-    Errors: as of `executor_of`; ConfigError also for two locks whose files have one name.
+    Errors: as of `executor_of`; ConfigError for two locks whose files have one name.
     """
     if address is None:
         yield None
@@ -169,7 +167,7 @@ def cluster_at(
                 "rename one, or run the locks one by one"
             )
         files |= beside
-    with _spark(address, files=files, scenarios=scenarios, work=work, tell=tell) as executor:
+    with _spark(address, files=files, work=work, tell=tell) as executor:
         yield Cluster(executor=executor, sent=sent, slots=lambda: executor.slots)
 
 
@@ -178,7 +176,6 @@ def _spark(
     address: SparkAddress,
     *,
     files: Mapping[str, Path],
-    scenarios: Sequence[Scenario],
     work: Path,
     tell: Callable[[str], None],
 ) -> Iterator[SparkExecutor]:
@@ -187,7 +184,7 @@ def _spark(
 
     settings: dict[str, str] = {}
     if not address.is_local:
-        settings = _shipping(files, scenarios, work)
+        settings = _shipping(files, work)
     with ended_by_signals():
         session = spark_session(work, master=address.master, further={**settings, **address.settings})
         try:
@@ -208,16 +205,22 @@ def loss_teller(console: Console, losses: list[str]) -> Callable[[str], None]:
     return lost
 
 
-def _shipping(files: Mapping[str, Path], scenarios: Sequence[Scenario], work: Path) -> dict[str, str]:
-    """The Spark settings by which executors of other machines get our code, the lock, and a Python to run it."""
-    from reports.spark.shipping import archive, shipping_settings
-
+def expect_shipped(address: SparkAddress | None, scenarios: Iterable[Scenario]) -> None:
+    """Raise ConfigError for a scenario that names code of somebody's own: only the lock under test is shipped."""
+    if address is None or address.is_local:
+        return
     for scenario in scenarios:
         for _, strange in foreign_code(scenario):
             raise ConfigError(
                 f"{scenario.name}: {strange}, which it names, is not shipped to a cluster; run it with --jobs, or with "
                 "--master 'local[*]'"
             )
+
+
+def _shipping(files: Mapping[str, Path], work: Path) -> dict[str, str]:
+    """The Spark settings by which executors of other machines get our code, the lock, and a Python to run it."""
+    from reports.spark.shipping import archive, shipping_settings
+
     work.mkdir(parents=True, exist_ok=True)
     code = [Path(lockref.__file__).resolve().parent, *(HOME / name for name in MOVABLE)]
     settings = shipping_settings(archive(work / "shipped.zip", code, files))

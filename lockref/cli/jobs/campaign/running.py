@@ -9,7 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lockref.cli.jobs.campaign.claiming import claimed
-from lockref.cli.jobs.campaign.executors import SPARK_FOLDER, address_of, executor_of, loss_teller, shipped
+from lockref.cli.jobs.campaign.executors import (
+    SPARK_FOLDER,
+    address_of,
+    executor_of,
+    expect_shipped,
+    loss_teller,
+    shipped,
+)
 from lockref.cli.jobs.shown.console import printable, seed_progress
 from lockref.cli.jobs.shown.results import begin_run, conclude, say_results, write_account
 from lockref.errors import ConfigError
@@ -101,6 +108,7 @@ def run_campaign(
     compare_every = DETERMINISM_EVERY if check_determinism else 0
     keeping = Keeping(keep=keep, keep_failures=keep_failures, compare_every=compare_every)
     about = _about(list(loaded), provider, seeds, keeping, exploration, demands)
+    expect_shipped(address, loaded.values())
     sent, files = shipped(fleet.spec, address)
     with _folder(out, about, resume=resume, console=console) as (folder, place):
         ask = partial(_asked, spec=fleet.spec, sources=sources, seeds=seeds, keeping=keeping, exploration=exploration)
@@ -124,7 +132,6 @@ def run_campaign(
                 seeds=len(asked) * len(seeds),
                 chunks=sum(each.order.chunks for each in asked),
                 files=files,
-                scenarios=list(loaded.values()),
                 work=folder.path / SPARK_FOLDER,
                 tell=tell.lost,
                 # A bucket's lease has a thread here: a fork beside it may copy a mutex that the thread holds.

@@ -81,9 +81,7 @@ def survey_envelope(
         cells = len(specs) * math.prod(len(axis.values) for axis in axes)
         console.step(f"{counted(cells, 'cell')} of {counted(len(seeds), 'seed')}, then the boundary")
         lost: list[str] = []
-        with cluster_at(
-            address, specs, scenarios=(), work=folder.path / SPARK_FOLDER, tell=loss_teller(console, lost)
-        ) as cluster:
+        with cluster_at(address, specs, work=folder.path / SPARK_FOLDER, tell=loss_teller(console, lost)) as cluster:
             survey = Survey(
                 specs=specs,
                 axes=axes,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from scenarios.definition.fleet import Fleet
     from scenarios.gate.abilities import Abilities
     from scenarios.gate.exploration import Exploration, Explored
+
+_CLIENT: Final = re.compile(r"\bn[0-9]+\b")
 
 _MORE: Final = 10
 """A command that draws further schedules draws so many times as many as the gate did."""
@@ -93,6 +96,13 @@ def client_of(finding: Finding) -> str:
     ]
     guilty = [entry for entry in entries if entry.get("is_guilty")] or entries
     return str(guilty[0].get("node", "")) if guilty else ""
+
+
+def with_locks(sentence: str, locks: Mapping[str, str]) -> str:
+    """A sentence about clients, with the lock of each that it names and that has one of its own. locks: by client."""
+    named = [name for name in dict.fromkeys(_CLIENT.findall(sentence)) if name in locks]
+    told = ", ".join(f"{name} runs {locks[name]}" for name in named)
+    return f"{told}: {sentence}" if told else sentence
 
 
 def told_abilities(abilities: Abilities) -> tuple[AbilityFound, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lockref.claims import LEASE, NO_LEASE
-from lockref.cli.jobs.campaign.executors import SPARK_FOLDER, address_of, cluster_at, loss_teller
+from lockref.cli.jobs.campaign.executors import SPARK_FOLDER, address_of, cluster_at, expect_shipped, loss_teller
 from lockref.cli.jobs.gate.acceptance import required_of, under_options
 from lockref.cli.jobs.gate.account import (
     client_of,
@@ -18,6 +18,7 @@ from lockref.cli.jobs.gate.account import (
     reason_of,
     told_abilities,
     unexplored,
+    with_locks,
 )
 from lockref.cli.jobs.gate.early_end import EarlyEnd
 from lockref.cli.jobs.gate.options import choose, load_accepted
@@ -102,6 +103,7 @@ def run_gate(
     fleet = _fleet(provider, declared)
     spec = fleet.spec
     chosen = _chosen(options, fleet, is_searched=seeds is None)
+    expect_shipped(address, chosen.scenarios.values())
     about = _about(provider, declared, seeds, chosen, options)
     early_end = EarlyEnd(options, known, lock={provider, spec.name}, began_ns=began_ns, shrink_ns=SHRINK_NS)
     losses: list[str] = []
@@ -110,7 +112,6 @@ def run_gate(
         with cluster_at(
             address,
             [spec],
-            scenarios=list(chosen.scenarios.values()),
             work=folder.path / SPARK_FOLDER,
             tell=loss_teller(console, losses),
         ) as cluster:
@@ -324,10 +325,11 @@ class _Gate:
         finding = record.shown.finding if record.shown is not None else case.finding
         assert part.judged is not None, "only what ran has failed"
         demanded = set(CLAUSES) - part.judged.summary.not_demanded
+        sentence = record.because or readable(str(finding.witness.get("text") or CLAUSES[finding.clause]))
         return Examined(
             identity=record.id,
             replay=record.replay,
-            sentence=record.because or readable(str(finding.witness.get("text") or CLAUSES[finding.clause])),
+            sentence=with_locks(sentence, part.scenario.providers),
             needs=record.needs,
             broken={clause: at_ns for clause, at_ns in record.broken.items() if clause in demanded},
             beside={clause: at_ns for clause, at_ns in record.broken.items() if clause not in demanded},

@@ -78,9 +78,7 @@ def test_beside_threads_no_piece_is_run_by_a_fork_of_this_process(
 ) -> None:
     """The lease of a bucket has a thread: a forked child may hold a copy of its mutex, which nobody ever gives back."""
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("a fork of this process"))
-    executors = executor_of(
-        None, processes=1, seeds=1, chunks=1, files={}, scenarios=(), work=tmp_path, tell=pytest.fail, apart=True
-    )
+    executors = executor_of(None, processes=1, seeds=1, chunks=1, files={}, work=tmp_path, tell=pytest.fail, apart=True)
     with executors as executor:
         worker, child = executor.map(in_shelter, [1, 2])
     assert worker == child
