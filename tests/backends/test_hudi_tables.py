@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Set
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lockref.clouds.aws import aws_client
@@ -25,8 +27,9 @@ from tests.evidence.tables.__main__ import judged, main, parse
 from tests.evidence.tables.attempts import Attempt, paired, read_attempts
 from tests.evidence.tables.environment import TableEnvironment, table_environment
 from tests.evidence.tables.measuring import common_ns, merged, wait_spans
+from tests.evidence.tables.rewrites import lost_files
 from tests.evidence.tables.run import TableSettings, run_tables
-from tests.evidence.tables.timeline import BATCH, PROPERTIES, Timeline, batches_in, read_timeline, require_key
+from tests.evidence.tables.timeline import BATCH, PROPERTIES, Instant, Timeline, batches_in, read_timeline, require_key
 from tests.evidence.tables.validation import Finding, validate
 
 NOTHING_BUILT = TableEnvironment(
@@ -263,6 +266,93 @@ def test_a_wait_begins_with_the_first_request_after_the_last_hold() -> None:
     """Requests that belong to a hold are no wait for the next one."""
     assert wait_spans([1, 3, 12, 25, 31], [(4, 10), (13, 20), (30, 40)]) == [(1, 4), (12, 13), (25, 30)]
     assert common_ns(merged([(0, 4), (3, 6), (8, 9)]), [(5, 20)]) == 2
+
+
+G, OTHER = "0" * 8 + "-0000-0000-0000-" + "0" * 12 + "-0", "1" * 8 + "-0000-0000-0000-" + "0" * 12 + "-0"
+
+
+def at(second: int) -> str:
+    return f"20260101000{second:03}000"
+
+
+def sent(second: float, node: str, op: str, key: str, verb: str = "PUT object") -> dict[str, Any]:
+    return {
+        "kind": "sent", "at_ns": round(second * 1e9), "node": node, "op": op, "lock": f"lockref/lake/t/{key}",
+        "detail": json.dumps({"verb": verb}),
+    }  # fmt: skip
+
+
+def log_of(second: int, group: str = G) -> str:
+    return f".{group}_{at(second)}.log.1_0-1-2"
+
+
+def base_of(second: int, group: str = G) -> str:
+    return f"{group}_0-1-2_{at(second)}.parquet"
+
+
+def steps(second: float, node: str, requested: int, completed: int, action: str) -> list[dict[str, Any]]:
+    folder = ".hoodie/timeline/"
+    return [
+        sent(second, node, "write", f"{folder}{at(requested)}.{action}.requested"),
+        sent(second + 1, node, "write", f"{folder}{at(requested)}_{at(completed)}.{action}"),
+    ]
+
+
+def finished(requested: int, completed: int, action: str, *batches: str, groups: Set[str] = frozenset()) -> Instant:
+    return Instant(
+        requested=at(requested), action=action, completions=[at(completed)], batches=[*batches], groups={*groups}
+    )
+
+
+def lost(rows: list[dict[str, Any]], *instants: Instant) -> list[str]:
+    timeline = Timeline(properties={}, instants={each.requested: each for each in instants}, strange=[])
+    return lost_files(pa.Table.from_pylist(rows), timeline)
+
+
+UPDATE = (sent(12, "n2", "write", log_of(10)), *steps(11, "n2", 10, 14, "deltacommit"))
+DONE = finished(10, 14, "deltacommit", "n2-sql-2-0")
+
+
+def test_a_log_file_that_an_unfinished_base_file_hides_is_told() -> None:
+    """A clustering got the base file alone. The hiding file is from before the log's completion, and was there."""
+    clustering = finished(20, 22, "replacecommit", groups={G, OTHER})
+    rows = [
+        *UPDATE, sent(13, "n1", "write", base_of(13)), sent(15, "n1", "write", base_of(15)),
+        *steps(20, "n3", 20, 22, "replacecommit"), sent(20.5, "n3", "write", base_of(20, OTHER)),
+        sent(30, "n3", "delete", base_of(13), "DELETE object"),
+    ]  # fmt: skip
+    [told] = lost(rows, DONE, clustering)
+    assert f"the log file of n2-sql-2-0 ({at(10)}, file group 00000000), completed {at(14)}, was not read by" in told
+    assert told.endswith(f"unfinished in the group then: {at(13)}")
+    read = sent(20.2, "n3", "read", log_of(10), "GET object")
+    assert lost([*rows, read], DONE, clustering) == []
+    assert lost([*rows, sent(20.2, "n3", "read", log_of(10), "HEAD object")], DONE, clustering) == [told]
+
+
+def test_a_writer_that_adds_rows_to_a_small_group_rewrites_it() -> None:
+    """Its base file comes after the log, and has nothing of it."""
+    insert = finished(16, 18, "deltacommit", "n1-sql-0-0")
+    rows = [*UPDATE, *steps(16, "n1", 16, 18, "deltacommit"), sent(16.5, "n1", "write", base_of(16))]
+    gone = [sent(12, "n3", "write", base_of(11)), sent(14, "n3", "delete", base_of(11), "DELETE object")]
+    [told] = lost([*rows, *gone], DONE, insert)
+    assert f"was not read by n1-sql-0-0 {at(16)} of n1" in told
+    assert told.endswith("then: none"), "what was removed before hides nothing"
+    # A base file from before the log was completed is below it.
+    early = finished(12, 13, "deltacommit", "n1-sql-0-0")
+    rows = [*UPDATE, *steps(12, "n1", 12, 13, "deltacommit"), sent(12.5, "n1", "write", base_of(12))]
+    assert lost(rows, DONE, early) == []
+
+
+def test_a_log_file_in_a_replaced_group_is_told() -> None:
+    """The clustering was over before the writer took its instant; a group that it made is another one."""
+    clustering = finished(5, 7, "replacecommit", groups={G, OTHER})
+    rows = [*steps(5, "n3", 5, 7, "replacecommit"), sent(6, "n3", "write", base_of(5, OTHER)), *UPDATE]
+    [told] = lost(rows, DONE, clustering)
+    assert told.endswith(f"was written into a group that replacecommit {at(5)} had replaced")
+    moved = [row | {"lock": row["lock"].replace(G, OTHER)} if ".log." in row["lock"] else row for row in rows]
+    assert lost(moved, DONE, clustering) == []
+    # A batch that was never finished has lost nothing.
+    assert lost(rows, Instant(requested=at(10), action="deltacommit", batches=["n2-sql-2-0"]), clustering) == []
 
 
 @pytest.mark.parametrize(

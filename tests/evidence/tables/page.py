@@ -13,6 +13,7 @@ from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
 from reports.formats.markdown import table
 from tests.evidence.tables.attempts import ACKNOWLEDGED, REFUSED, UNKNOWN
 from tests.evidence.tables.measuring import ClientCost, Spread
+from tests.evidence.tables.rewrites import lost_files
 from tests.evidence.tables.run import TableRun
 from tests.evidence.tables.validation import Finding
 
@@ -97,6 +98,9 @@ def _parts(run: TableRun, judgement: Judgement, costs: Sequence[ClientCost]) -> 
         unfinished = sum(not instant.is_completed for instant in run.timeline.instants.values())
         told = ", ".join(f"{count} {action}" for action, count in sorted(done.items()))
         yield f"\nTimeline: {told or 'nothing completed'}; {unfinished} unfinished.\n"
+        lost = lost_files(run.wire.events, run.timeline)
+        yield "\n## Changes in files that nobody reads\n\n" if lost else ""
+        yield "".join(f"- {line}\n" for line in lost)
     yield "\n## The lock\n\n"
     applied = {name: verdict for name, verdict in judgement.verdicts.clauses.items() if verdict != "not_applicable"}
     is_seen = any(each.holds for each in costs)

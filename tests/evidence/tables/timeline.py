@@ -21,13 +21,15 @@ BATCH: Final = b"hoodie.lockref.batch"
 
 _NAME: Final = re.compile(r"(?P<requested>\d{17})(?:_(?P<completed>\d{17}))?(?P<rest>(?:\.[a-z]+)*)")
 _STATES: Final = ("requested", "inflight")
+_GROUP: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]+")
+"""The name of a file group."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Instant:
     """One instant. action: as its completed file names it, else as its first file does. completions: normally one.
 
-    batches: the batches that its completed metadata names.
+    batches, groups: the batches and the file groups that its completed metadata names.
     """
 
     requested: str
@@ -35,6 +37,7 @@ class Instant:
     states: set[str] = field(default_factory=set)
     completions: list[str] = field(default_factory=list)
     batches: list[str] = field(default_factory=list)
+    groups: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
 
     @property
@@ -60,6 +63,7 @@ class Timeline:
                 "planned_as": sorted(each.kinds),
                 "states": sorted(each.states),
                 "batches": each.batches,
+                "groups": sorted(each.groups),
             }
             for _, each in sorted(self.instants.items())
         ]
@@ -86,6 +90,7 @@ def read_timeline(objects: Iterable[tuple[str, bytes]]) -> Timeline:
             instant.completions.append(found["completed"])
             instant.action = words[-1] if words else "commit"
             instant.batches += batches_in(body)
+            instant.groups |= {group.decode() for group in _GROUP.findall(body)}
             continue
         state = words[-1] if words and words[-1] in _STATES else "inflight"
         instant.states.add(state)

@@ -75,6 +75,7 @@ class Table:
         self.session = session
         self.uri, self.kind, self.refresh = plan["table"], plan["kind"], plan["refresh"]
         self.options = hudi_options(plan)
+        self.is_partial = self.options.get("hoodie.spark.sql.merge.into.partial.updates") != "false"
         for key, value in self.options.items():
             session.conf.set(key, value)
 
@@ -146,9 +147,11 @@ class SqlWriter:
             "SELECT v.id, v.writer, coalesce(o.n, -1L) + 1L n, v.ts, v.batch "
             f"FROM VALUES {values} AS v(id, writer, ts, batch) LEFT JOIN t o ON o.id = v.id"
         )
+        # Hudi takes an UPDATE of some columns only where it writes partial updates.
+        changed = "n = s.n, ts = s.ts, batch = s.batch" if self.table.is_partial else "*"
         return {shared: {"count": 1, "batch": batch}, key: {"n": 0, "ts": ts, "batch": batch}}, (
             f"MERGE INTO t USING ({source}) s ON t.id = s.id "
-            "WHEN MATCHED THEN UPDATE SET n = s.n, ts = s.ts, batch = s.batch WHEN NOT MATCHED THEN INSERT *"
+            f"WHEN MATCHED THEN UPDATE SET {changed} WHEN NOT MATCHED THEN INSERT *"
         )
 
     def count(self, batch: str) -> tuple[dict[str, Any], str]:
