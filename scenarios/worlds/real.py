@@ -149,31 +149,26 @@ def run_real(
     mixture = Mixture(scenario, spec)
     plan = require_feasible(scenario, seed=seed, plan=plan, stands_on=mixture.stands_on)
     shared_uri = _usable(scenario, store_uri, plan, clients=count, processes=processes, server=server)
-    is_log = scenario.workload.kind == DELTA_LOG
-    if is_log and places is None:
+    if scenario.workload.kind == DELTA_LOG and places is None:
         places = places_beside(shared_uri)
     runtime = ThreadRuntime()
-    run_id = runtime.token_bytes(6).hex()
-    key = f"lockref-{run_id}/{spec.default_lock_key}"
-    # One request before the clients start: a service that does not answer is one error, not a hundred.
-    service_kind(mixture.stands_on).require(parse_store_uri(shared_uri), key, PROBE_TIMEOUT_NS)
     drawn = draw_scenario(scenario, seed)
-    if duration_ns is not None:
-        drawn = drawn.lasting(duration_ns)
     job = Job(
         scenario=scenario,
-        drawn=drawn,
+        drawn=drawn if duration_ns is None else drawn.lasting(duration_ns),
         spec=spec,
         store_uri=shared_uri,
-        key=key,
+        key=f"lockref-{runtime.token_bytes(6).hex()}/{spec.default_lock_key}",
         names=tuple(f"n{number}" for number in range(1, count + 1)),
         seed=seed,
         first_number=1,
         places=places,
-        is_log_struck=is_log and bool(plan.faults),
+        is_log_struck=scenario.workload.kind == DELTA_LOG and bool(plan.faults),
         windows=None if keeper is None else keeper.windows,
         is_on_a_network=keeper is None,
     )
+    # One request before the clients start: a service that does not answer is one error, not a hundred.
+    service_kind(mixture.stands_on).require(parse_store_uri(shared_uri), job.key, PROBE_TIMEOUT_NS)
     has_struck_nodes = not struck_processes(plan).isdisjoint(mixture.nodes)
     jobs = _shared_out(job, processes, nodes=mixture.nodes if has_struck_nodes else {})
     row = _row(job, parse_store_uri(store_uri), processes=None if plan.faults else processes)
@@ -195,11 +190,7 @@ def run_real(
             row["host_late_ns"] = max(host.late_ns, reports.host_late_ns)
             if TASKS_LEFT in measures_of(scenario.thresholds) and reports.is_complete:
                 row["tasks_left"] = sorted(reports.tasks_left)
-        last_of = last_event_ns if keeper is None else last_event_of
-        reports.lost[:] = [_at_its_last_event(worker, last_of(spool, worker.number)) for worker in reports.lost]
-        _record_crashes(recorder, reports.lost)
-        if places is not None and is_log:
-            _settle(places, {table_of(scenario.workload, name, key) for name in job.names}, recorder, spool)
+        _record_what_clients_could_not(job, reports, recorder, spool)
         end_ns = runtime.monotonic_ns() if reports.cut_ns is None else reports.cut_ns
         if keeper is None:
             events, kept_events = read_spool(spool), None
@@ -209,6 +200,19 @@ def run_real(
         row["fault_effects"] = fault_effects(injection.work.counts())
     outcome = _outcome(row, events, reports, end_ns, kept_events)
     return outcome if injection is None else replace(outcome, plan=plan, fault_counts=injection.work.counts())
+
+
+def _record_what_clients_could_not(job: Job, reports: Reports, recorder: Recorder, spool: Path) -> None:
+    """Record the crash of each lost process, and what nobody told the clients of their logs. job: of all clients.
+
+    Errors: BackendUnavailable if a log cannot be read.
+    """
+    last_of = last_event_ns if job.windows is None else last_event_of
+    reports.lost[:] = [_at_its_last_event(worker, last_of(spool, worker.number)) for worker in reports.lost]
+    _record_crashes(recorder, reports.lost)
+    workload = job.scenario.workload
+    if job.places is not None and workload.kind == DELTA_LOG:
+        _settle(job.places, {table_of(workload, name, job.key) for name in job.names}, recorder, spool)
 
 
 def _companions(
