@@ -140,8 +140,10 @@ class AdaptiveWaiting:
             self._round, self._turn = 0, min(self._turn + 1, TURN_ALONE_MAX)
         elif self._begins:
             self._round, self._skips = self._plan.round, max(1.0, self._skips * _WON)
-            is_long = (self._round or 0) * (self._usual_ns() or 0.0) > ROUND_NS
-            self._turn = max(1, int(min(self._turn, TURN_MAX) * 0.7)) if is_long else min(self._turn + 1, TURN_MAX)
+            # The round that this client knows lags behind the one that it has just waited for, in a crowd that is new.
+            waited = 0 if token is None or self._first_token is None else token - self._first_token
+            is_long = max(self._round or 0, waited) * (self._usual_ns() or 0.0) > ROUND_NS
+            self._turn = max(1, min(self._turn, TURN_MAX) // 2) if is_long else min(self._turn + 1, TURN_MAX)
         elif is_next:
             self._own_ns = _learned(self._own_ns, sent_ns - self._won_ns)
         self._won_token, self._won_ns = token, sent_ns
@@ -226,8 +228,8 @@ class AdaptiveWaiting:
         grants = TurnNote.of(record).round
         self._round = self._round if grants is None else grants
         now_ns, token = self._now_ns(), record.token
-        if self._wakes_ns is not None and now_ns - self._wakes_ns < self._interval_ns:
-            # Else a look has failed in between.
+        if self._wakes_ns is not None and 0 <= now_ns - self._wakes_ns < self._interval_ns:
+            # Later, a look has failed in between. Earlier, the pause was cut short: the caller's time is nearly over.
             self._request_ns = _learned(self._request_ns, now_ns - self._wakes_ns)
         self._wakes_ns = None
         if token is None:

@@ -156,6 +156,16 @@ def test_grants_that_pass_tell_how_long_one_lasts(waiter):
     assert waiter.look(waiter.record(token=13, note=".0.1")) >= 25 * NS_PER_MS
 
 
+def test_a_pause_that_was_cut_short_tells_nothing_of_requests(waiter):
+    """The last look of a call comes before its time. A client that took it for a quick answer would wait no more."""
+    waiter.look(waiter.record(token=1))
+    waiter.runtime.advance(INTERVAL_NS // 5)
+    waiter.look(waiter.record(token=11, note=".0.100"))
+    waiter.cycle(20, token=12)
+    waiter.begin()
+    assert waiter.look(waiter.record(token=13, note=".0.100")) > INTERVAL_NS // 2
+
+
 def test_where_others_are_quicker_a_waiter_skips_turns(waiter):
     """Ends of turns that went to others make it look more rarely; grants of its own make it bolder again."""
 
