@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lockref.coordination import lease as znodes
 from lockref.dynamodb.item import decode_state, parse
 from lockref.errors import CorruptRecord
 from lockref.runtime import NS_PER_S
@@ -45,6 +46,18 @@ def test_what_nobody_can_mean_is_no_record(attributes: dict[str, Any]) -> None:
     with pytest.raises(CorruptRecord, match=next(iter(attributes))):
         parse(row(**attributes))
     assert decode_state("key", row(**attributes)) == []
+
+
+def test_what_is_remembered_of_a_row_is_its_own() -> None:
+    """A codec remembers the records of the last rows, and of no row the name under which it was read."""
+    body = row(data={"N": "1"})
+    for where in ("first", "second"):
+        with pytest.raises(CorruptRecord, match=f"row {where} has data"):
+            parse(body, where=where)
+    assert [parse(row(generation={"N": str(number)})).token for number in (1, 2, 1)] == [1, 2, 1]
+    assert znodes.CODEC.parse(b'{"ownerName":"o","recordVersionNumber":"v","leaseDuration":"10"}').name == "o"
+    with pytest.raises(CorruptRecord, match="ownerName"):
+        parse(b'{"ownerName":"o","recordVersionNumber":"v","leaseDuration":"10"}')
 
 
 def test_the_largest_values_are_read() -> None:
