@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from lockref.cli.jobs.shown import console as module
-from lockref.cli.jobs.shown.console import Console, rest_in_words
+from lockref.cli.jobs.shown.console import Console, SeedProgress, rest_in_words
+from reports.checks.summary import Summary
+from scenarios.campaigns.result import CampaignResult
 
 S = 1_000_000_000
 
@@ -23,6 +25,29 @@ S = 1_000_000_000
 def test_the_rest_is_told_in_whole_seconds(left_ns: int, words: str) -> None:
     """Rounded up: what has not ended never has 0 s left."""
     assert rest_in_words(left_ns) == words
+
+
+def test_the_time_left_counts_each_seed_of_several_rounds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate adds a second round to the result of the first; seeds of an earlier command take no time."""
+    heard: list[str] = []
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(Console, "progress", lambda _self, text: heard.append(text))
+    progress = SeedProgress(Console())
+    total = CampaignResult(scenario="e08", provider="hudi", summary=Summary(runs=10), seeds=10)
+    progress.expect(10)
+    now[0] = 1.0
+    progress.show(total)
+    progress.expect(30)
+    total.seeds, total.summary.runs, now[0] = 40, 20, 2.0
+    progress.show(total)
+    total.resumed = 10
+    progress.show(total)
+    assert heard == [
+        "e08: 10 of 10 seeds, 10/s, 0 distinct failures",
+        "e08: 20 of 40 seeds, 10/s, 0 distinct failures, about 2 s left",
+        "e08: 20 of 40 seeds, 5/s, 0 distinct failures, about 4 s left",
+    ]
 
 
 def test_the_rest_of_a_step_is_told_until_something_else_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
