@@ -146,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "doubts": list(judgement.doubts),
             "costs": [asdict(each) for each in spent],
             "lasting_s": round(run.lasting_s, 1),
+            "loads": run.loads,
         }
         (folder / "tables.json").write_text(json.dumps(told, indent=2), encoding="utf-8")
     except LockrefError as error:

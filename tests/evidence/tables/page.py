@@ -82,7 +82,8 @@ def _parts(run: TableRun, judgement: Judgement, costs: Sequence[ClientCost]) -> 
     yield f"**{judgement.sentence}**\n\n"
     yield (
         f"Hudi's provider over a client of ours, lock `{settings.lock}`, on {run.wire.server}; "
-        f"{counted(len(settings.jvms), 'JVM')} ({roles}); seed {settings.seed}; {run.lasting_s:.0f} s"
+        f"{counted(len(settings.jvms), 'JVM')} ({roles}); seed {settings.seed}; {run.lasting_s:.0f} s "
+        f"(load {run.loads[0]:.1f} at the beginning, {run.loads[1]:.1f} at the end)"
         f"{'; each SQL statement lists the files anew' if settings.refresh else ''}. "
         f"Batches: {outcomes[ACKNOWLEDGED]} acknowledged, {outcomes[REFUSED]} refused, {outcomes[UNKNOWN]} unknown.\n\n"
     )

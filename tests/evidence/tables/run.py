@@ -137,7 +137,10 @@ class TableSettings:
 
 @dataclass(slots=True, kw_only=True)
 class TableRun:
-    """What a run left. rows: of the table, read by a fresh session; None where they cannot be: `unread` says why."""
+    """What a run left. rows: of the table, read by a fresh session; None where they cannot be: `unread` says why.
+
+    loads: of the machine, over the last minute, at the beginning and at the end of the writers' time.
+    """
 
     settings: TableSettings
     wire: WireOutcome
@@ -146,6 +149,7 @@ class TableRun:
     timeline: Timeline | None
     usage: Mapping[str, Usage]
     lasting_s: float
+    loads: tuple[float, float]
     unread: list[str] = field(default_factory=list)
 
 
@@ -169,7 +173,7 @@ def run_tables(settings: TableSettings, environment: TableEnvironment, folder: P
         require_no_table(s3, address.container, settings.table)
         for each in (logs, scratch):
             each.mkdir(parents=True)
-        began_ns = runtime.monotonic_ns()
+        began_ns, load = runtime.monotonic_ns(), os.getloadavg()[0]
         lasting_ns = round(settings.minutes * 60 * NS_PER_S)
         plan = {
             **asdict(settings),
@@ -207,6 +211,7 @@ def run_tables(settings: TableSettings, environment: TableEnvironment, folder: P
             timeline=None,
             usage=watch.usage,
             lasting_s=lasting_s,
+            loads=(load, os.getloadavg()[0]),
         )
         run.timeline = read_timeline(_objects(s3, address.container, f"{settings.table}/.hoodie/"))
         (folder / "timeline.json").write_text(json.dumps(run.timeline.told(), indent=2), encoding="utf-8")
