@@ -127,6 +127,12 @@ class Mixture:
             spec.require_virtual_time()
 
 
+def locks_in(scenarios: Iterable[Scenario], under_test: ProviderSpec) -> list[ProviderSpec]:
+    """Every lock that runs in these scenarios, each once: the one under test, and those that single clients have."""
+    references = dict.fromkeys(reference for each in scenarios for reference in each.providers.values())
+    return [under_test, *map(load_provider, references)]
+
+
 def node_options(workload: Workload, key: str, declared: DeclaredNode) -> dict[str, str]:
     """The options for the program of a node: the names of the locks if there are several, and the declared options.
 

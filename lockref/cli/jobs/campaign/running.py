@@ -34,7 +34,7 @@ from scenarios.campaigns.sheltered import shelter
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
-from scenarios.definition.mixture import require_applicable
+from scenarios.definition.mixture import locks_in, require_applicable
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
@@ -104,7 +104,7 @@ def run_campaign(
     loaded = {name: fleet.on(scenario) for name, scenario in _loaded(scenarios, demands).items()}
     require_applicable(loaded, fleet.spec)
     # Hashed before the first run: the lock's file may be edited while a long command runs.
-    sources = Sources.of(*fleet.locks)
+    sources = Sources.of(*locks_in(loaded.values(), fleet.spec))
     compare_every = DETERMINISM_EVERY if check_determinism else 0
     keeping = Keeping(keep=keep, keep_failures=keep_failures, compare_every=compare_every)
     about = _about(list(loaded), provider, seeds, keeping, exploration, demands)

@@ -15,7 +15,7 @@ from reports.history_files import load_history
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario, parse_scenario
-from scenarios.definition.mixture import Mixture, inapplicable
+from scenarios.definition.mixture import Mixture, inapplicable, locks_in
 from scenarios.gate import abilities
 from scenarios.gate.abilities import Abilities, AbilityFinding, ask_fleet
 from scenarios.gate.demands import Ability
@@ -120,17 +120,25 @@ def test_a_scenario_must_be_about_each_lock_of_a_fleet():
 
 
 def test_an_edit_of_any_lock_of_a_fleet_is_another_campaign(tmp_path):
-    """Finished chunks speak for all locks that ran in them."""
+    """Finished chunks speak for all locks that ran in them, also those that the scenario itself names."""
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         source = "from lockref.storage.lock import StorageLock\n\n\nclass Mine(StorageLock):\n    pass\n"
         (tmp_path / name / f"{name}.py").write_text(source)
-    text = f"{tmp_path}/old/old.py:Mine:1,{tmp_path}/new/new.py:Mine:1"
-    before = Sources.of(*load_fleet(text).locks)
-    assert Sources.of(*load_fleet(text).locks) == before
+    old, new = f"{tmp_path}/old/old.py:Mine", f"{tmp_path}/new/new.py:Mine"
+    fleet = load_fleet(f"{old}:1,{new}:1")
+    scenario = parse_scenario("version: 1\nname: x\nclients: 2\n")
+    beside = scenario.model_copy(update={"providers": {"n2": new}})
+
+    def hashes():
+        of_fleet = locks_in([fleet.on(scenario)], fleet.spec)
+        return [Sources.of(*locks).provider for locks in (of_fleet, locks_in([beside], load_provider(old)))]
+
+    before = hashes()
+    assert hashes() == before
     with (tmp_path / "new" / "new.py").open("a") as file:
         file.write("# changed\n")
-    assert Sources.of(*load_fleet(text).locks).provider != before.provider
+    assert all(one != other for one, other in zip(hashes(), before, strict=True))
 
 
 def test_a_larger_crowd_repeats_the_fleet_and_a_smaller_one_leaves_no_lock_out():
