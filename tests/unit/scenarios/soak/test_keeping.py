@@ -15,6 +15,7 @@ from lockref.lab.windows import Windows, windows_in
 from lockref.runtime import ThreadRuntime
 from reports.account import judged_history
 from reports.history_files import has_history, read_runs, write_runs
+from reports.pipeline.inputs import find_sources
 from scenarios.soak.keeping import HistoryKeeper, kept_span_ns, salvage, window_ns
 from tests.unit.lockref.lab.test_spool import record
 
@@ -134,6 +135,7 @@ def test_a_damaged_window_is_left_out_and_the_others_are_kept(folder: Path) -> N
     again = judged_history(folder)
     assert (again.worst, again.damaged) == ("inconclusive", 1)
     assert any(DAMAGED in notice for notice in again.notices)
+    assert [source.is_lacking for source in find_sources([folder])] == [True]
 
 
 def test_a_soak_that_was_killed_before_its_clients_began_leaves_no_history(folder: Path) -> None:
