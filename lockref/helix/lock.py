@@ -147,8 +147,8 @@ class HelixLock:
     def _granted_by(self, deadline_ns: int, timeout_ns: int) -> bool:
         """True once the lock is assigned to this instance.
 
-        Errors: LockTimeout if it was not, and this instance has left; OutcomeUnknown if nobody confirmed that it left:
-        the lock may be assigned to it until its session ends by itself.
+        Errors: LockTimeout if it was not, and this instance has left; OutcomeUnknown if nobody confirmed that it left,
+        or if it stays live for other locks of this process: the lock may be assigned to it until its session ends.
         """
         tenure = self._tenure = _Tenure(self._lock, self._runtime.event(), self._told_lost)
         self._participant = self._membership.enter(self._lock, tenure, self._made, deadline_ns)
@@ -158,11 +158,14 @@ class HelixLock:
             return True
         # Nobody tells a participant why it was not chosen: another may hold the lock, or no controller may be there.
         words = f"{self._lock} was not assigned to {self._session.client} within {timeout_ns / NS_PER_S:g} s"
+        has_left = True
         try:
             with suppress(LockLost):
-                self._leave()
+                has_left = self._leave()
         except ReleaseFailed as error:
             raise OutcomeUnknown(f"{words}; {error}") from error
+        if not has_left:
+            raise OutcomeUnknown(f"{words}; the instance stays live for other locks, and may be assigned this one yet")
         raise LockTimeout(words)
 
     def unlock(self) -> None:
@@ -196,10 +199,10 @@ class HelixLock:
         finally:
             self._membership.close()
 
-    def _leave(self, *, is_waiting: bool = False) -> None:
+    def _leave(self, *, is_waiting: bool = False) -> bool:
+        """False if the instance stays live for other locks."""
         participant, self._participant = self._participant, None
-        if participant is not None:
-            self._membership.leave(self._lock, is_waiting=is_waiting)
+        return participant is None or self._membership.leave(self._lock, is_waiting=is_waiting)
 
     # What a variant may decide.
 
@@ -285,9 +288,9 @@ class RecipeLock(HelixLock):
     def holds(self) -> bool:
         return self._participant is not None and self._lock in self._membership.called_back
 
-    def _leave(self, *, is_waiting: bool = False) -> None:
+    def _leave(self, *, is_waiting: bool = False) -> bool:
         self._membership.called_back.pop(self._lock, None)
-        super()._leave(is_waiting=is_waiting)
+        return super()._leave(is_waiting=is_waiting)
 
     def _believed_token(self, participant: Participant) -> int | None:
         return None  # The recipe has no fencing.

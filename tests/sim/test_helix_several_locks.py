@@ -38,6 +38,25 @@ def test_a_client_of_several_locks_is_one_instance():
     assert owners <= {"n1", "n2", "n3"}
 
 
+ASKED_FOR_WHILE_THE_OTHER_IS_HELD = """
+version: 1
+name: asked-for-while-the-other-is-held
+ids: [L3]
+about: Two instances share two locks. One of them waits in vain for the lock that it has not.
+clients: 2
+duration: 60s
+workload: {life: members, locks: 2, cycles: 1, think: 0s, wait: 9s, hold: 20s, writes: 1}
+"""
+
+
+def test_a_caller_is_told_that_its_instance_stays_live_for_another_lock():
+    """The controller may still assign the lock to it, and nobody else gets the lock then: the outcome is unknown."""
+    outcome = run_simulated(parse_scenario(ASKED_FOR_WHILE_THE_OTHER_IS_HELD), load_provider("helix"), 1)
+    rows = [row for row in to_table([outcome.recorder]).to_pylist() if row["op"] == "acquire"]
+    ends = sorted(row["outcome"] for row in rows if row["kind"] == "return" and row["node"] == "n1")
+    assert ends == ["ambiguous", "applied"]
+
+
 def test_several_locks_need_a_life_that_has_a_task_for_each():
     """A client that loops over one lock would never ask for the others."""
     with pytest.raises(ConfigError, match="several locks need 'life: members'"):

@@ -95,8 +95,8 @@ class Membership(Listener):
                 is_in_doubt |= participant.may_be_live and not has_ended(reply)
                 self._runtime.sleep(100 * NS_PER_MS)
 
-    def leave(self, lock: str, *, is_waiting: bool = False) -> None:
-        """This lock no longer needs the instance.
+    def leave(self, lock: str, *, is_waiting: bool = False) -> bool:
+        """This lock no longer needs the instance. False if others do: it stays live, and may be given this lock yet.
 
         The last lock of the instance ends its session; see `Participant.leave`.
         is_waiting: return once the instance has left; raises what was raised then.
@@ -114,11 +114,14 @@ class Membership(Listener):
                     raise
                 finally:
                     has_left.set()
-                return
-        if is_waiting and participant is not None:
+                return True
+        if participant is None:
+            return True
+        if is_waiting:
             has_left.wait(None)
             if self._failure is not None:
                 raise ReleaseFailed(f"{lock}: {self._failure}") from self._failure
+        return is_waiting
 
     def close(self) -> None:
         """End the session, once no lock needs it. Idempotent."""
