@@ -56,7 +56,7 @@ class Strikes:
             armed, fired, mattered = counts[fault.id]
             name = fault.id if fault.id.startswith(fault.kind) else f"{fault.id} ({fault.kind})"
             if not fired:
-                yield f"{name} never struck: {why_never_struck(fault, armed)}"
+                yield f"{name} never struck: {why_never_struck(fault, armed, heal_ns=plan.heal_ns)}"
                 continue
             requests = self._told.get(fault.id, [])
             what = f": {'; '.join(requests[:TOLD_MAX])}" if requests else ""

@@ -247,7 +247,7 @@ def strike_notices(plan: FaultPlan, counts: Mapping[str, tuple[int, int, int]]) 
     each = ", ".join(f"{fault.id} {fault.kind} {counts[fault.id][1]}×" for fault in plan.faults)
     told = [f"{len(plan.faults) - len(never)} of {len(plan.faults)} faults struck: {each}"]
     told += [
-        f"{fault.id} {fault.kind} never struck: {why_never_struck(fault, counts[fault.id][0])}"
+        f"{fault.id} {fault.kind} never struck: {why_never_struck(fault, counts[fault.id][0], heal_ns=plan.heal_ns)}"
         for fault in never[:_UNSTRUCK_TOLD_MAX]
     ]
     if len(never) > _UNSTRUCK_TOLD_MAX:
