@@ -104,7 +104,6 @@ class _Running:
         # One that cannot be used runs again.
         self.committed = frozenset(() if order.place is None else committed_chunks(order.place))
         self.total = CampaignResult.begun(order) if earlier is None else earlier
-        self.total.expect(order)
 
     def chunk(self, number: int) -> ChunkOrder:
         """The order of one chunk, as far as is known now."""
@@ -162,6 +161,8 @@ class _Collection:
         # Closed here, because the worker processes of a pool end with it.
         with closing(self._executor.map(self._work, self._left())) as answers:
             for each in self._running:
+                # Not before its turn: after a Ctrl-C, an earlier result that it never came to must not ask for more.
+                each.total.expect(each.order)
                 try:
                     if failed is None:
                         self._join_chunks(each, answers)

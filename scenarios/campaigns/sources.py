@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import platform
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import lockref
 from lockref.lab.loading import ProviderSpec
 from lockref.rooms import HOME
+from scenarios.definition.mixture import locks_in
 from scenarios.definition.schema import Scenario
 
 
@@ -25,10 +26,22 @@ class Sources:
     @classmethod
     def of(cls, *locks: ProviderSpec) -> Sources:
         """Taken once, right after the locks were loaded: what they import later, in a run, is not in it."""
-        return cls(
-            provider=_hash([part for lock in locks for part in (lock.name.encode(), *_provider_sources(lock))]),
-            code=_hash([platform.python_version().encode(), *_own_sources()]),
-        )
+        return cls(provider=_hash_of_locks(locks), code=_hash([platform.python_version().encode(), *_own_sources()]))
+
+    @classmethod
+    def of_each(cls, scenarios: Mapping[str, Scenario], under_test: ProviderSpec) -> dict[str, Sources]:
+        """The sources of each campaign, by the name of its scenario: a lock counts only where it runs. Taken once."""
+        # All locks are loaded before the first is hashed: the order of the scenarios says nothing.
+        locks = {name: locks_in([scenario], under_test) for name, scenario in scenarios.items()}
+        under_test_alone = cls.of(under_test)
+        return {
+            name: under_test_alone if len(found) == 1 else replace(under_test_alone, provider=_hash_of_locks(found))
+            for name, found in locks.items()
+        }
+
+
+def _hash_of_locks(locks: Sequence[ProviderSpec]) -> str:
+    return _hash([part for lock in locks for part in (lock.name.encode(), *_provider_sources(lock))])
 
 
 def scenario_hash(scenario: Scenario) -> str:

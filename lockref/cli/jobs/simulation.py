@@ -25,7 +25,7 @@ from scenarios.campaigns.run_folders import expect_own_version, place_in, remove
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import is_own_file, judged_catalogue, load_scenario
-from scenarios.definition.mixture import inapplicable, locks_in
+from scenarios.definition.mixture import inapplicable
 from scenarios.executor import executor_for
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
@@ -87,7 +87,7 @@ def simulate(
     spec = fleet.spec
     # Hashed before the first run: the lock's file may be edited while a long command runs, and its chunks then belong
     # to the code that was loaded.
-    sources = Sources.of(*locks_in(loaded.values(), spec))
+    sources = Sources.of_each(loaded, spec)
     about = provenance(
         {
             "scenarios": list(loaded),
@@ -117,7 +117,7 @@ def simulate(
         orders = {
             name: _begun(
                 question.order(scenario, spec, seeds=seeds, keep_runs=keep_runs, check_determinism=check_determinism),
-                sources,
+                sources[name],
                 parts[name].path,
             )
             for name, scenario in loaded.items()

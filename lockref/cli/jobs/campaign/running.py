@@ -34,7 +34,7 @@ from scenarios.campaigns.sheltered import shelter
 from scenarios.campaigns.sources import Sources
 from scenarios.definition.fleet import load_fleet
 from scenarios.definition.load import load_scenario
-from scenarios.definition.mixture import locks_in, require_applicable
+from scenarios.definition.mixture import require_applicable
 from scenarios.failures.failure_store import FailureStore
 from scenarios.failures.groups import FailureGroups
 from scenarios.failures.shrink_budget import ShrinkBudget
@@ -104,19 +104,20 @@ def run_campaign(
     loaded = {name: fleet.on(scenario) for name, scenario in _loaded(scenarios, demands).items()}
     require_applicable(loaded, fleet.spec)
     # Hashed before the first run: the lock's file may be edited while a long command runs.
-    sources = Sources.of(*locks_in(loaded.values(), fleet.spec))
+    sources = Sources.of_each(loaded, fleet.spec)
     compare_every = DETERMINISM_EVERY if check_determinism else 0
     keeping = Keeping(keep=keep, keep_failures=keep_failures, compare_every=compare_every)
     about = _about(list(loaded), provider, seeds, keeping, exploration, demands)
     expect_shipped(address, loaded.values())
     sent, files = shipped(fleet.spec, address)
     with _folder(out, about, resume=resume, console=console) as (folder, place):
-        ask = partial(_asked, spec=fleet.spec, sources=sources, seeds=seeds, keeping=keeping, exploration=exploration)
+        ask = partial(_asked, spec=fleet.spec, seeds=seeds, keeping=keeping, exploration=exploration)
         are_several = len(loaded) > 1
         asked = [
             ask(
                 name,
                 scenario,
+                sources=sources[name],
                 part=folder.part(scenario.name) if are_several else folder,
                 place=place.below(scenario.name) if are_several else place,
             )
@@ -177,8 +178,9 @@ def _collected(
     orders: Sequence[Order], executors: AbstractContextManager[Executor], tell: _Telling, max_time_ns: int | None
 ) -> list[CampaignResult]:
     """The results of the campaigns, of all that were begun. executors: run them, and end with this call."""
-    is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
     with executors as executor:
+        # Only now: to set up executors takes ten seconds and more with Spark, and no chunk has begun by then.
+        is_over = interrupts.time_limit(None if max_time_ns is None else max_time_ns / NS_PER_S)
         results = collect(orders, executor, is_over=is_over, on_progress=tell.progress, on_found=tell.found)
         with closing(results):
             return list(results)

@@ -197,6 +197,20 @@ def test_an_answer_of_a_campaign_that_ended_is_none_of_the_next_one(
     assert (gone_on.error, gone_on.digest) == (None, simulated.digest)
 
 
+def test_an_earlier_result_that_was_not_reached_asks_for_no_more() -> None:
+    """Ctrl-C meets the first of two campaigns: the second one has run all that was asked for so far."""
+    order = Order(scenario=SCENARIO, spec=SPEC, seeds=range(1, 3), keep=0)
+    earlier = list(collect([order, replace(order, scenario=load_scenario("e01"))], InProcess(), work=run_chunk))
+
+    def interrupted(piece: ChunkOrder) -> ChunkAnswer:
+        raise KeyboardInterrupt
+
+    further = [replace(each, seeds=range(3, 6)) for each in (order, replace(order, scenario=load_scenario("e01")))]
+    (met,) = collect(further, InProcess(), earlier=earlier, work=interrupted)
+    assert (met.is_interrupted, met.seeds) == (True, 5)
+    assert (earlier[1].seeds, earlier[1].summary.runs, earlier[1].chunks) == (2, 2, 1)
+
+
 def test_a_folder_in_the_place_of_an_account_is_told(begun: Path, tmp_path: Path) -> None:
     """With its path: it cannot be replaced by a file."""
     folder = copied(begun, tmp_path)
