@@ -180,8 +180,15 @@ def nobody(_question: Question) -> Assignment:
 
 
 def keep(question: Question) -> Assignment:
-    """The rule of a resource in maintenance: whoever holds a lock keeps it, and nobody gets one."""
-    return {lock: tuple(question.holders.get(lock, ()))[: question.per_lock] for lock in question.locks}
+    """The rule of a resource in maintenance: whoever holds a lock and may hold it keeps it, and nobody gets one."""
+    live = dict.fromkeys(question.live)
+    kept: dict[str, tuple[str, ...]] = {}
+    for lock in question.locks:
+        # In the place of an instance that is disabled for the lock, the controller would take another one.
+        disabled = question.disabled.get(lock, ())
+        able = [each for each in question.holders.get(lock, ()) if each in live and each not in disabled]
+        kept[lock] = tuple(able[: question.per_lock])
+    return kept
 
 
 _PURE: Final = (mod, sticky, hrw, ring, recipes_rule, nobody, keep)

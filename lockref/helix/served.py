@@ -17,7 +17,9 @@ Source: `org.apache.helix.model.IdealState`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 from lockref.errors import ConfigError, quote
@@ -37,6 +39,8 @@ force. Versions before 1.4 have one word, in the simple field INSTANCE_OPERATION
 
 ENABLE, DISABLE, EVACUATE = "ENABLE", "DISABLE", "EVACUATE"
 """Operations on an instance: Helix knows SWAP_IN and UNKNOWN, too."""
+
+_OLD_OPERATION: Final = "INSTANCE_OPERATION"
 
 _OLD_MODES: Final = {
     "AUTO": RebalanceMode.SEMI_AUTO.value,
@@ -67,8 +71,20 @@ def operation_of(record: ZNRecord) -> str:
         except NotJson:
             continue
         return "" if said == ENABLE else str(said)
-    old = record.simple.get("INSTANCE_OPERATION", "")
+    old = record.simple.get(_OLD_OPERATION, "")
     return "" if old == ENABLE else old
+
+
+def with_operation(record: ZNRecord, operation: str, *, now_ms: int) -> ZNRecord:
+    """The configuration of an instance with one more operation, which is in force then, as an operator orders it.
+
+    now_ms: wall time. The one word of versions before 1.4 is left out: it would stay in force for them.
+    """
+    entry = json.dumps({"OPERATION": operation, "REASON": "", "SOURCE": "USER", "TIMESTAMP": str(now_ms)})
+    simple = {field: text for field, text in record.simple.items() if field != _OLD_OPERATION}
+    return replace(
+        record, simple=simple, lists={**record.lists, OPERATIONS: [*record.lists.get(OPERATIONS, ()), entry]}
+    )
 
 
 def mode_of(record: ZNRecord) -> str:

@@ -6,7 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
-from lockref.coordination.port import CHILDREN, CLOSE, CONNECT, MULTI, PING, SYNC, SessionState, change, create, delete
+from lockref.coordination.port import (
+    CHILDREN,
+    CLOSE,
+    CONNECT,
+    MULTI,
+    PING,
+    SYNC,
+    Failure,
+    SessionState,
+    change,
+    create,
+    delete,
+    failed,
+)
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
@@ -81,6 +94,30 @@ def test_who_finds_out_late_that_it_has_led_sends_nothing():
         term = helix.stat(PATHS.leader_history)
         assert term is not None
         assert f'"TERM":"{term.version}"'.encode() in (helix.body(PATHS.grants) or b"")
+
+    helix.play(script)
+
+
+def test_who_may_not_list_the_views_leads_all_the_same():
+    """Nobody decides by a view. It would keep LEADER, write HISTORY again and again, and decide nothing."""
+    helix = Helix()
+    a, _, _ = helix.participant("a")
+    former, _ = helix.controller("former")
+    controller, channel = helix.controller()
+
+    def refused(request: Request, ask: Asked) -> Reply:
+        is_listing = request.verb == CHILDREN and request.key == PATHS.external_views
+        return failed(Failure.NO_AUTH, request.key) if is_listing else ask(request)
+
+    def script() -> None:
+        helix.start("former", former.run)
+        helix.until(lambda: former.is_leader, "somebody has led")
+        helix.on("former", former.stop)
+        channel.disturb = refused
+        helix.start("controller", controller.run)
+        helix.join(a, "a")
+        helix.until(lambda: a.holds(LOCK), "it leads, and grants")
+        assert [each.text for each in helix.alarms if "EXTERNALVIEW cannot be listed" in each.text]
 
     helix.play(script)
 

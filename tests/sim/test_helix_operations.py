@@ -39,7 +39,7 @@ class Operated:
         self.helix = Helix(locks=4)
         self.a, self.heard_a, _ = self.helix.participant("a")
         self.b, self.heard_b, _ = self.helix.participant("b")
-        self.controller, _ = self.helix.controller(**how)
+        self.controller, self.controller_channel = self.helix.controller(**how)
         session, self.channel = self.helix.session("operator")
         runtime = self.helix.world.node("operator").process.runtime
         self.operator = Operator(session, runtime, "zk")
@@ -205,6 +205,55 @@ def test_an_instance_with_an_operation_holds_nothing(lists: list[str], simple: d
     cluster.play(script)
 
 
+@pytest.mark.parametrize(
+    ("lists", "simple"),
+    [([operation("DISABLE")], {}), ([operation("EVACUATE")], {}), ([], {"INSTANCE_OPERATION": "DISABLE"})],
+)
+def test_enabling_an_instance_ends_what_a_tool_of_helix_has_ordered(lists: list[str], simple: dict[str, str]):
+    """HELIX_ENABLED says nothing of it: an instance that is disabled by an operation is not "enabled already"."""
+    cluster = Operated()
+    path = PATHS.instance("a").config
+
+    def is_enabled() -> bool:
+        (status,) = [each for each in cluster.status().instances if each.name == "a"]
+        return status.is_enabled
+
+    def script() -> None:
+        old = cluster.config("a")
+        written = replace(old, simple={**old.simple, **simple}, lists={OPERATIONS: lists} if lists else {})
+        cluster.helix.put(path, written.to_json())
+        cluster.until_held(0, 4)
+        assert not is_enabled()
+        assert cluster.ask(enable_instance, "a", is_wanted=True) is True
+        cluster.until_held(2, 2)
+        assert is_enabled()
+        config = cluster.config("a")
+        assert list(config.lists[OPERATIONS][:-1]) == lists, "what was ordered before stays on record"
+        assert json.loads(config.lists[OPERATIONS][-1])["OPERATION"] == "ENABLE"
+        assert "INSTANCE_OPERATION" not in config.simple
+        assert cluster.ask(enable_instance, "a", is_wanted=True) is False
+
+    cluster.play(script)
+
+
+def test_an_operation_that_is_helix_to_end_is_left_alone():
+    """SWAP_IN: the command names it, and writes nothing."""
+    cluster = Operated()
+
+    def script() -> None:
+        old = cluster.config("a")
+        cluster.helix.put(
+            PATHS.instance("a").config, replace(old, lists={OPERATIONS: [operation("SWAP_IN")]}).to_json()
+        )
+        cluster.until_held(0, 4)
+        before = cluster.config("a")
+        with pytest.raises(ConfigError, match="Helix' operation SWAP_IN"):
+            cluster.ask(enable_instance, "a", is_wanted=True)
+        assert cluster.config("a") == before
+
+    cluster.play(script)
+
+
 @pytest.mark.parametrize("mode", ["FULL_AUTO", "USER_DEFINED"])
 def test_maintenance_keeps_the_locks_of_full_auto_resources_where_they_are(mode: str):
     """As in Helix, where other modes go on. An instance leaves; its locks wait for the end of the maintenance."""
@@ -223,6 +272,59 @@ def test_maintenance_keeps_the_locks_of_full_auto_resources_where_they_are(mode:
         assert (AlarmKind.PAUSED in {each.kind for each in helix.alarms}) is (mode == "FULL_AUTO")
         helix.remove(PATHS.maintenance)
         helix.until(lambda: len(cluster.b.held) == 4, "b gets the locks of a")
+
+    cluster.play(script)
+
+
+@pytest.mark.parametrize("what", ["instance", "lock"])
+def test_in_maintenance_who_is_disabled_gives_back_and_nobody_gets_it(what: str):
+    """The usual pair: maintenance, and an instance or a lock that is disabled. The rule is not said to have failed."""
+    cluster = Operated(rebalancer="sticky")
+    helix = cluster.helix
+
+    def script() -> None:
+        path = PATHS.ideal_state(RESOURCE)
+        old = ZNRecord.from_json(helix.body(path) or b"", path)
+        helix.put(PATHS.maintenance, ZNRecord("MAINTENANCE").to_json())
+        helix.put(path, replace(old, simple={**old.simple, "REBALANCE_MODE": "FULL_AUTO"}).to_json())
+        helix.sleep_ms(1000)
+        kept = cluster.a.held[1:] if what == "lock" else ()
+        if what == "lock":
+            cluster.ask(enable_lock, instance="a", resource=RESOURCE, lock=cluster.a.held[0], is_wanted=False)
+        else:
+            cluster.ask(enable_instance, "a", is_wanted=False)
+        cluster.until_held(len(kept), 2)
+        helix.sleep_ms(3000)
+        assert (tuple(cluster.a.held), len(cluster.b.held)) == (tuple(kept), 2)
+        assert AlarmKind.REBALANCER_FAILED not in {each.kind for each in helix.alarms}
+        helix.remove(PATHS.maintenance)
+        cluster.until_held(len(kept), 4 - len(kept))
+
+    cluster.play(script)
+
+
+def test_a_pass_asks_once_for_the_maintenance():
+    """Not once for each FULL_AUTO resource: one pass would see two answers, and wait for each of them."""
+    cluster = Operated(rebalancer="sticky")
+    helix, asked = cluster.helix, []
+
+    def counted(request: Request, ask: Asked) -> Reply:
+        if request.key == PATHS.maintenance:
+            asked.append(len(helix.passes))
+        return ask(request)
+
+    def script() -> None:
+        path = PATHS.ideal_state(RESOURCE)
+        old = ZNRecord.from_json(helix.body(path) or b"", path)
+        auto = {**old.simple, "REBALANCE_MODE": "FULL_AUTO"}
+        for number in range(3):
+            name = f"other{number}"
+            helix.put(PATHS.ideal_state(name), ZNRecord(name, auto, {f"{name}_0": {}}).to_json())
+        cluster.controller_channel.disturb = counted
+        helix.until(lambda: bool(asked) and len(helix.passes) > asked[0], "a pass has asked")
+        helix.put(PATHS.maintenance, ZNRecord("MAINTENANCE").to_json())
+        helix.until(lambda: len(set(asked)) > 1, "another one, after the maintenance has begun")
+        assert max(asked.count(number) for number in set(asked)) == 1
 
     cluster.play(script)
 

@@ -243,11 +243,18 @@ class Controller:
     def _views_of_predecessors(self) -> dict[str, Mapping[str, Mapping[str, str]] | None]:
         """By resource, the external views that earlier leaders have left; None in the place of each.
 
-        So a view goes with its resource, also where the leader that wrote it leads no more.
+        So a view goes with its resource, also where the leader that wrote it leads no more. Nobody decides by a view:
+        a leader that may not list them leads, and leaves those of resources that are gone.
         """
         if not self._has_predecessors:
             return {}
-        found = self._asking.answered(lambda: self._session.children(self._paths.external_views))
+        path = self._paths.external_views
+        try:
+            found = self._asking.answered(lambda: self._session.children(path))
+        except StoreRejected as error:
+            words = f"{path} cannot be listed ({error}): views of resources that are gone may stay"
+            self._on_alarm(Alarm(AlarmKind.REFUSED, words))
+            return {}
         return dict.fromkeys(found.body or ())
 
     def _require(self, ask: Callable[[], Reply], path: str, problem: str) -> tuple[int, bytes]:

@@ -98,6 +98,7 @@ class ClusterReader:
         self._rebalancer = rebalancer
         self._alarms: list[Alarm] = []
         self._configured: tuple[str, ...] = ()
+        self._maintenance: bool | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -118,6 +119,7 @@ class ClusterReader:
     def read(self, pages: Mapping[str, Page], book_zxid: int | None) -> Reading:
         """The cluster as it is. pages: what leaders have told the instances; book_zxid: since when; None: never."""
         self._alarms = []
+        self._maintenance = None
         self._looking.begin()
         # The order of these reads matters. The sessions are read before messages and states. A session that ends in
         # between then leaves doubt, which `_require_still_live` finds. The other way round, an instance that came in
@@ -225,13 +227,17 @@ class ClusterReader:
         return keep if mode_of(record) == RebalanceMode.FULL_AUTO and self._is_in_maintenance() else rule
 
     def _is_in_maintenance(self) -> bool:
-        """Has an operator, or Helix itself, put the cluster into maintenance? Asked where it makes a difference."""
-        path = self._paths.maintenance
-        is_so = self._looking.is_there(path)
-        if is_so:
-            words = f"{path} is there: no instance gets another lock of a FULL_AUTO resource until it goes"
-            self._alarms.append(Alarm(AlarmKind.PAUSED, words))
-        return is_so
+        """Has an operator, or Helix itself, put the cluster into maintenance?
+
+        Asked where it makes a difference, and once in a pass: the answer is the same for all resources.
+        """
+        if self._maintenance is None:
+            path = self._paths.maintenance
+            self._maintenance = self._looking.is_there(path)
+            if self._maintenance:
+                words = f"{path} is there: no instance gets another lock of a FULL_AUTO resource until it goes"
+                self._alarms.append(Alarm(AlarmKind.PAUSED, words))
+        return self._maintenance
 
     def _group(self, name: str, path: str, reply: Reply, record: ZNRecord) -> LockGroup:
         if not record.simple.get("STATE_MODEL_DEF_REF"):

@@ -2,7 +2,8 @@
 
 The records are those that Helix 1.4.3's own administrator writes (`ZKHelixAdmin`):
 
-    instance   HELIX_ENABLED, HELIX_ENABLED_TIMESTAMP, HELIX_DISABLED_REASON in its configuration
+    instance   HELIX_ENABLED, HELIX_ENABLED_TIMESTAMP, HELIX_DISABLED_REASON in its configuration; where a Helix
+               tool has ordered DISABLE or EVACUATE, one more entry of HELIX_INSTANCE_OPERATIONS, ENABLE
     lock       HELIX_DISABLED_PARTITION in the instance's configuration: by resource, the locks with commas
     resource   HELIX_ENABLED in its ideal state
     cluster    CONTROLLER/PAUSE: controllers send nothing while it is there
@@ -21,7 +22,7 @@ from lockref.errors import ConfigError, did_you_mean, quote
 from lockref.helix.operations.operator import Operator
 from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord
-from lockref.helix.served import ENABLED, is_enabled
+from lockref.helix.served import DISABLE, ENABLE, ENABLED, EVACUATE, is_enabled, operation_of, with_operation
 from lockref.runtime import NS_PER_MS
 
 TIMESTAMP: Final = "HELIX_ENABLED_TIMESTAMP"
@@ -46,20 +47,28 @@ def require_record(operator: Operator, path: str, what: str, name: str, folder: 
 def enable_instance(operator: Operator, cluster: str, name: str, *, is_wanted: bool, reason: str = "") -> bool:
     """Let an instance hold locks, or take all from it. reason: of disabling, for other operators.
 
-    Returns whether it was otherwise before. Errors: ConfigError if there is no such instance.
+    Returns whether it was otherwise before. Errors: ConfigError if there is no such instance, or if it shall be enabled
+    under an operation that is Helix' to end, such as SWAP_IN.
     """
     now_ms = operator.runtime.wall_ns() // NS_PER_MS
 
     def changed(record: ZNRecord) -> ZNRecord:
+        ended = operation_of(record) if is_wanted else ""
+        if ended not in ("", DISABLE, EVACUATE):
+            raise ConfigError(
+                f"instance {name} holds nothing under Helix' operation {ended}, which Helix itself must end; nothing "
+                "was written"
+            )
         is_same_reason = is_wanted or not reason or record.simple.get(REASON) == reason
-        if is_enabled(record) == is_wanted and is_same_reason:
+        if is_enabled(record) == is_wanted and is_same_reason and not ended:
             return record
         simple = {**record.simple, ENABLED: _word(is_wanted), TIMESTAMP: str(now_ms)}
         for field in (REASON, _TYPE):
             simple.pop(field, None)
         if reason and not is_wanted:
             simple[REASON] = reason
-        return replace(record, simple=simple)
+        made = replace(record, simple=simple)
+        return with_operation(made, ENABLE, now_ms=now_ms) if ended else made
 
     return _change_instance(operator, cluster, name, changed)
 

@@ -181,6 +181,7 @@ class _StatusReader:
         disabled = {resource: tuple(locks.split(",")) for resource, locks in mapped.items() if locks}
         if config is not None and config.lists.get(DISABLED_LOCKS):
             disabled["any resource"] = tuple(config.lists[DISABLED_LOCKS])
+        operation = "" if config is None else operation_of(config)
         silence = None
         if session:
             reported = self._last_reports.get(name, LastReport())
@@ -191,9 +192,9 @@ class _StatusReader:
             port=simple.get(layout.PORT, ""),
             session=session,
             is_configured=config is not None,
-            is_enabled=config is None or is_enabled(config),
+            is_enabled=config is None or (is_enabled(config) and not operation),
             reason=simple.get(REASON, ""),
-            operation="" if config is None else operation_of(config),
+            operation=operation,
             disabled_locks=disabled,
             messages=messages,
             owned=tuple(owned),

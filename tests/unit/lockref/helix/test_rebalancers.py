@@ -10,7 +10,7 @@ from lockref.helix import rebalancers
 from lockref.helix.cluster.declared import lock_names
 from lockref.helix.measures import Change, ask, measure
 from lockref.helix.pipeline import ThrottleRule, decide
-from lockref.helix.rebalancers import REBALANCERS, Assignment, Question, Rebalancer, sticky
+from lockref.helix.rebalancers import REBALANCERS, Assignment, Question, Rebalancer, keep, sticky
 from lockref.helix.strange_rebalancer import Cabinet
 from lockref.runtime import NS_PER_S, ThreadRuntime
 from tests.unit.lockref.helix.pipeline_driver import Driven
@@ -24,6 +24,13 @@ def leave_and_rejoin(rebalancer: Rebalancer, locks: int, nodes: int, seed: int) 
     less = ask(rebalancer, names, live[1:], full)
     again = ask(rebalancer, names, live, less)
     return measure(full, less, live[1:]), measure(less, again, live)
+
+
+def test_in_maintenance_holders_keep_what_they_may_hold():
+    """Who is disabled, or disabled for the lock, is not named: the controller would find another one for it."""
+    holders = {"g_0": ("a",), "g_1": ("b",), "g_2": ("b", "c")}
+    question = Question(("g_0", "g_1", "g_2", "g_3"), ("b", "c"), holders, 2, disabled={"g_2": ["b"]})
+    assert keep(question) == {"g_0": (), "g_1": ("b",), "g_2": ("c",), "g_3": ()}
 
 
 @pytest.mark.parametrize("name", REBALANCERS)
