@@ -12,8 +12,8 @@ no lock may take over (D6), short calls end in errors rightly; then calls are no
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,6 +31,12 @@ from reports.checks.facts.taken_anew import entered_row
 from reports.checks.facts.waits import Waits, allowances_ns, waited_text, witness_wait
 from reports.checks.promised import Departures
 from reports.checks.rulings import HOLED, Ruling, Violations
+
+UNHEARD: Final = (
+    "a wait was too long, and a client whose acquire has an unknown outcome may be why: it may have been given the "
+    "lock, and nobody recorded the end of its session"
+)
+"""Why a clause is inconclusive about a wait that only a client with an unknown acquire explains."""
 
 
 def _abandoned_ns(case: Case) -> Ints:
@@ -218,7 +224,12 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
         "L2": np.where(bounds.is_watched, bounds.grant_ns, bounds.handover_ns)[gaps.run],
         "L3": bounds.handover_ns[gaps.run],
     }
-    since = {clause: _once_sessions_ended(case, bounds, gaps, since[clause], limit[clause]) for clause in since}
+    left = _Left(case)
+    # Who died has ended its session. Of the others that left unheard nobody knows: they leave a long wait undecided.
+    since_deaths = {
+        clause: _once_sessions_ended(bounds, gaps, since[clause], limit[clause], left.by_death) for clause in since
+    }
+    since = {clause: _once_sessions_ended(bounds, gaps, since[clause], limit[clause], left.unheard) for clause in since}
     readable = case.truth.knows(gaps.run, gaps.group)
     judged = {
         "L1": bounds.has_validity[gaps.run] & readable,
@@ -230,31 +241,39 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
         # After a hole the lock may have been given back, or granted, at any time after the last write on record.
         waited = gaps.until_ns - np.maximum(gaps.written_ns, faults_end)
         hidden = known if clause != "L3" else bounds.has_handover[gaps.run] & readable
-        found = _long_waits(bounds, gaps, waits, since[clause], limit[clause], known & ~gaps.is_holed)
+        asked = known & ~gaps.is_holed
+        found = _long_waits(bounds, gaps, waits, since[clause], limit[clause], asked)
         if clause == "L3":
             found = {
                 gap: wait
                 for gap, wait in found.items()
                 if not _could_not_see(case, bounds, gaps, waits, gap, int(since[clause][gap]), wait)
             }
+        moved = asked & (since_deaths[clause] != since[clause])
+        doubted = _long_waits(bounds, gaps, waits, since_deaths[clause], limit[clause], moved)
         rulings[clause] = Ruling(
             _accused(case, bounds, gaps, waits, clause, since[clause], limit[clause], found),
-            undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED)],
+            undecided=[
+                (runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED),
+                (runs_with(case, gaps.run[np.array(sorted(doubted), dtype=np.int64)]), UNHEARD),
+            ],
         )
     return rulings
 
 
-def _once_sessions_ended(case: Case, bounds: Bounds, gaps: _Gaps, since: Ints, limit: Ints) -> Ints:
+def _once_sessions_ended(
+    bounds: Bounds, gaps: _Gaps, since: Ints, limit: Ints, left: Mapping[int, Sequence[int]]
+) -> Ints:
     """Per gap, since when waiting counts: as given, or since the session of a client ended that may have been chosen.
 
-    A service that hands a lock out chooses a client before that client says that it has the lock. The chosen client may
-    leave in between, and nobody hear that. Then no grant is on record, and nobody else gets the lock before the session
-    is over. Whoever left after the bound excuses nothing.
+    left: by lock key, when such clients left, ascending. A service that hands a lock out chooses a client before that
+    client says that it has the lock. The chosen client may leave in between, and nobody hear that. Then no grant is on
+    record, and nobody else gets the lock before the session is over. Whoever left after the bound excuses nothing.
     """
     handed_out = np.flatnonzero(~gaps.is_lease & bounds.has_validity[gaps.run] & (gaps.until_ns - since > limit))
-    if len(handed_out) == 0:
+    if len(handed_out) == 0 or not left:
         return since
-    found, left = since.copy(), _left_unheard_ns(case)
+    found = since.copy()
     for gap in handed_out.tolist():
         run, instants = int(gaps.run[gap]), left.get(int(gaps.group[gap]), [])
         lasting_ns = int(bounds.validity_ns[run]) + 2 * int(bounds.drift_ns[run])
@@ -267,31 +286,42 @@ def _once_sessions_ended(case: Case, bounds: Bounds, gaps: _Gaps, since: Ints, l
     return found
 
 
-def _left_unheard_ns(case: Case) -> dict[int, list[int]]:
-    """By lock key, of locks that a service hands out: when clients left that may have been chosen, ascending.
+class _Left:
+    """When clients left that may have been chosen, of locks that a service hands out: by lock key, ascending.
 
     Such a client died in an acquire, or its acquire ended with an unknown outcome: nobody confirmed that its session
     ended. Nobody knows whom a controller chose. In a queue the order is on record: whoever stood first had the lock on
     record. So there only a client may have been chosen whose request to join has no answer, in a real run.
+
+    unheard: all of them. by_death: those that died, so that their sessions ended.
     """
-    operations, events, truth = case.operations, case.events, case.truth
-    group = events.lock_key[operations.call_row]
-    unheard = (operations.return_row < 0) | (operations.outcome == Outcome.AMBIGUOUS)
-    asked = np.flatnonzero((operations.op == Op.ACQUIRE) & unheard & ~truth.are_leases[group])
-    joining = _unanswered_joins(case)
-    found: dict[int, list[int]] = {}
-    for call in asked.tolist():
-        returned = int(operations.return_row[call]) >= 0
-        left_ns = int(operations.return_at_ns[call]) if returned else crash_after(case, call)
-        if left_ns is None:
-            continue
-        if truth.are_queues[group[call]]:
-            own = (events.lock_key[joining] == group[call]) & (events.codes("node")[joining] == operations.node[call])
-            own &= (joining > operations.call_row[call]) & (events.integers("at_ns")[joining] <= left_ns)
-            if not own.any():
+
+    def __init__(self, case: Case) -> None:
+        self.unheard: dict[int, list[int]] = {}
+        self.by_death: dict[int, list[int]] = {}
+        operations, events, truth = case.operations, case.events, case.truth
+        group = events.lock_key[operations.call_row]
+        unheard = (operations.return_row < 0) | (operations.outcome == Outcome.AMBIGUOUS)
+        asked = np.flatnonzero((operations.op == Op.ACQUIRE) & unheard & ~truth.are_leases[group])
+        if len(asked) == 0:
+            return
+        joining = _unanswered_joins(case)
+        for call in asked.tolist():
+            returned = int(operations.return_row[call]) >= 0
+            left_ns = int(operations.return_at_ns[call]) if returned else crash_after(case, call)
+            if left_ns is None:
                 continue
-        found.setdefault(int(group[call]), []).append(left_ns)
-    return {lock: sorted(instants) for lock, instants in found.items()}
+            if truth.are_queues[group[call]]:
+                own = events.lock_key[joining] == group[call]
+                own &= events.codes("node")[joining] == operations.node[call]
+                own &= (joining > operations.call_row[call]) & (events.integers("at_ns")[joining] <= left_ns)
+                if not own.any():
+                    continue
+            for kept in (self.unheard,) if returned else (self.unheard, self.by_death):
+                kept.setdefault(int(group[call]), []).append(left_ns)
+        for kept in (self.unheard, self.by_death):
+            for instants in kept.values():
+                instants.sort()
 
 
 def _unanswered_joins(case: Case) -> Ints:

@@ -153,7 +153,11 @@ JUDGE_MUTANTS = [
     ("clauses.gaps", "if truth.are_queues[group[call]]:", "if False:"),
     ("clauses.gaps", "if truth.are_queues[group[call]]:", "if True:"),
     ("clauses.gaps", "if not own.any():", "if True:"),
-    ("clauses.gaps", ' & (events.codes("node")[joining] == operations.node[call])', ""),
+    ("clauses.gaps", '                own &= events.codes("node")[joining] == operations.node[call]\n', ""),
+    ("clauses.gaps", "(self.unheard,) if returned else (self.unheard, self.by_death)", "(self.unheard, self.by_death)"),
+    ("clauses.gaps", "(self.unheard,) if returned else (self.unheard, self.by_death)", "(self.unheard,)"),
+    ("clauses.gaps", "asked & (since_deaths[clause] != since[clause])", "asked & False"),
+    ("clauses.gaps", "gaps, waits, since_deaths[clause], limit[clause], moved)", "gaps, waits, since[clause], limit[clause], moved)"),  # noqa: E501
     ("clauses.gaps", "own &= (joining > operations.call_row[call]) & ", "own &= "),
     ("clauses.gaps", ' & (events.integers("at_ns")[joining] <= left_ns)', ""),
     ("clauses.gaps", " & ~truth.is_recorded_by_service[events.run[sent]]", ""),
@@ -216,7 +220,7 @@ JUDGE_MUTANTS = [
     ("clauses.loss_notice", "& (operations.task[calls] != operations.task[acquire])", ""),
     ("clauses.liveness", "(is_open | (took > bound_ns))", "(is_open | (took > 2 * bound_ns))"),
     ("clauses.gaps", "known & ~gaps.is_holed", "known"),
-    ("clauses.gaps", "undecided=[(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED)]", "undecided=[]"),  # noqa: E501
+    ("clauses.gaps", "(runs_with(case, gaps.run[hidden & gaps.is_holed & (waited > limit[clause])]), HOLED),", ""),
     ("clauses.liveness", "keep = np.flatnonzero(long & ~is_hidden)", "keep = np.flatnonzero(long)"),
     ("facts.sources.truth", "last = np.where(until < 0, stop, until + 1)", "last = np.where(until < 0, stop, until)"),
     ("facts.sources.truth", "first = np.where(until < 0, start, after + 1)", "first = start"),

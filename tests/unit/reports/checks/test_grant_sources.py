@@ -247,6 +247,34 @@ def test_a_client_that_leaves_unheard_may_have_been_chosen(outcome, left, at, br
     assert broken_progress(h, at) == broken
 
 
+@pytest.mark.parametrize(
+    ("outcome", "left", "expected"),
+    [(Outcome.AMBIGUOUS, 15, "inconclusive"), (None, 15, "held"), (None, 60, "violated")],
+)
+def test_a_long_wait_that_an_unknown_outcome_explains_is_undecided(outcome, left, expected):
+    """L3: n3 that died had a session that ended. Of one whose acquire has no known outcome nobody recorded that."""
+    h = given_back("assignment")
+    request = h.call("n3", Op.ACQUIRE, 4)
+    if outcome is None:
+        h.fault("n3", left, "crash", "begin")
+    else:
+        h.returns("n3", Op.ACQUIRE, left, request, outcome)
+    broken_progress(h, 112)
+    assert h.verdict("L3")["verdict"] == expected
+
+
+def test_unknown_outcomes_in_a_row_never_acquit():
+    """L3: a lock that is handed to nobody any more. Five waiters leave unheard, each within the bound; n2 starves."""
+    h = given_back("assignment")
+    for number in range(5):
+        request = h.call(f"w{number}", Op.ACQUIRE, 4)
+        h.returns(f"w{number}", Op.ACQUIRE, 15 + 100 * number, request, Outcome.AMBIGUOUS)
+    broken_progress(h, 520)
+    found = h.verdict("L3")
+    assert found["verdict"] == "inconclusive"
+    assert "nobody recorded the end of its session" in found["witness"]["reason"]
+
+
 @pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.PRECONDITION_FAILED])
 def test_a_client_that_was_heard_to_leave_excuses_nothing(outcome):
     """L3: n3 was denied, or has left. An unlock with an unknown outcome is no client that asks, either."""
