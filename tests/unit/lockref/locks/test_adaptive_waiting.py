@@ -281,6 +281,32 @@ def test_turns_shrink_where_a_round_takes_long(waiter):
     assert waiter.cycle(20).left == 0
 
 
+def company(waiter: Waiter, grants: int, note: str, hold_ms: int = 20) -> int:
+    """A wait for so many grants of others, of which the last has this note, and our turn. Returns its length."""
+    waiter.begin()
+    waiter.look(waiter.record(token=waiter.token + grants, note=note))
+    waiter.token += grants
+    length = 1
+    while waiter.cycle(hold_ms).left:
+        waiter.begin()
+        length += 1
+    return length
+
+
+def test_a_turn_shrinks_by_the_wait_itself_where_the_round_is_told_too_short(waiter):
+    """In a crowd that is new the notes tell of 5 grants, and 600 pass: 12 s, though half of the way to them is 6 s."""
+    lengths = [company(waiter, 600, ".0.5") for _ in range(8)]
+    assert lengths[-1] == 1
+
+
+def test_a_turn_halves_where_a_round_takes_long_and_grows_by_one(waiter):
+    """Grants of a millisecond: a crowd is told soon, and its clients go on step by step when it has gone."""
+    for _ in range(8):
+        company(waiter, 30, ".0.30", hold_ms=1)
+    assert [company(waiter, 20_000, ".0.30", hold_ms=1) for _ in range(3)] == [6, 3, 1]
+    assert [company(waiter, 30, ".0.30", hold_ms=1) for _ in range(4)] == [1, 2, 3, 4]
+
+
 def test_a_round_is_no_longer_than_the_grants_that_the_lock_was_taken_for(waiter):
     """A client that came too late, to a lock that had been free for long, tells all that rounds are shorter."""
     waiter.cycle(20)
