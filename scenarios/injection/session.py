@@ -15,6 +15,7 @@ import contextlib
 import json
 from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
@@ -70,6 +71,9 @@ class Injection:
         self._announced = announced_clients(plan)
         self._announcements: asyncio.Server | None = None
         self._announce_port = 0
+        # A client has one request to the resource under way, and a copy of an earlier one may be. Nobody waits for the
+        # thread of another: that would look like a slow server.
+        self._requests = ThreadPoolExecutor(2 * len(clients), thread_name_prefix="resource")
 
     # Its life.
 
@@ -81,8 +85,12 @@ class Injection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.work.call(self._close())
-        self.work.stop()
+        try:
+            self.work.call(self._close())
+            self.work.stop()
+        finally:
+            # No thread can be cancelled. What is on its way to the resource lands before anybody looks at what landed.
+            self._requests.shutdown(wait=True)
 
     def routes(self, client: str) -> Routes:
         """The routes of this client's process to its store."""
@@ -208,7 +216,7 @@ class Injection:
 
         async def apply() -> Reply:
             # It may be a request to a server, and everybody else's requests pass on this loop.
-            return await asyncio.to_thread(resource.send, request, timeout_ns)
+            return await self.work.loop.run_in_executor(self._requests, resource.send, request, timeout_ns)
 
         work = asyncio.ensure_future(self.work.carriage.carry(in_flight, apply, lambda reply: reply))
         self.work.keep(work)

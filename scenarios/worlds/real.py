@@ -179,14 +179,18 @@ def run_real(
         companions = _companions(
             job, {} if has_struck_nodes else mixture.nodes, mixture.decode, recorder, runtime, processes=processes
         )
+        write_runs(kept, runs_table([row]))
         with companions, contextlib.ExitStack() as stack:
+            # The injection ends first: what it has on its way needs the resource.
+            count = sum(len(each.names) for each in jobs)
+            resource = stack.enter_context(closing(_resource(jobs[0], recorder, runtime, clients=count)))
             injection = None
             if plan.faults:
                 injection = stack.enter_context(
                     injection_of(plan, jobs, recorder=recorder, runtime=runtime, decode=mixture.decode, server=server)
                 )
             with HostWatch(runtime) as host:
-                reports = _contend(jobs, row, recorder, runtime, kept, spool, raise_if_interrupted, injection)
+                reports = _contend(jobs, row, recorder, resource, runtime, kept, spool, raise_if_interrupted, injection)
             row["host_late_ns"] = max(host.late_ns, reports.host_late_ns)
             if TASKS_LEFT in measures_of(scenario.thresholds) and reports.is_complete:
                 row["tasks_left"] = sorted(reports.tasks_left)
@@ -276,6 +280,7 @@ def _contend(
     jobs: Sequence[Job],
     row: RunRow,
     recorder: Recorder,
+    resource: Channel,
     runtime: ThreadRuntime,
     kept: Path,
     spool: Path,
@@ -284,7 +289,7 @@ def _contend(
 ) -> Reports:
     """Let the clients of all jobs contend; what they reported.
 
-    row: describes the run. It is written into `kept` before a client is made, and again when the clients are let go.
+    row: describes the run. It is written into `kept` when the clients are let go. resource: shared by all clients.
     """
 
     def began(request_timeout_ns: int) -> int:
@@ -293,22 +298,19 @@ def _contend(
         write_runs(kept, runs_table([row]))
         return start_ns
 
-    write_runs(kept, runs_table([row]))
-    count = sum(len(job.names) for job in jobs)
-    with closing(_resource(jobs[0], recorder, runtime, clients=count)) as resource:
-        if injection is not None:
-            with injected_workers(jobs, injection, resource, runtime, spool, raise_if_interrupted) as workers:
-                start_ns = began(workers.gather())
-                reports = workers.run(start_ns)
-            injection.work.raise_failure()
-            end_ns = injection.work.end_ns()
-            row["faults_end_ns"] = None if end_ns is None else start_ns + end_ns
-            return reports
-        if len(jobs) == 1 and jobs[0].windows is None:
-            threads = ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime)
-            return _alone(threads, began, raise_if_interrupted)
-        with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
-            return workers.run(began(workers.gather()))
+    if injection is not None:
+        with injected_workers(jobs, injection, resource, runtime, spool, raise_if_interrupted) as workers:
+            start_ns = began(workers.gather())
+            reports = workers.run(start_ns)
+        injection.work.raise_failure()
+        end_ns = injection.work.end_ns()
+        row["faults_end_ns"] = None if end_ns is None else start_ns + end_ns
+        return reports
+    if len(jobs) == 1 and jobs[0].windows is None:
+        threads = ClientThreads(jobs[0], recorder=recorder, resource=resource, runtime=runtime)
+        return _alone(threads, began, raise_if_interrupted)
+    with Workers(jobs, resource, runtime, spool, raise_if_interrupted) as workers:
+        return workers.run(began(workers.gather()))
 
 
 def _resource(job: Job, recorder: Recorder, runtime: ThreadRuntime, *, clients: int) -> Channel:

@@ -16,9 +16,11 @@ from reports.checks.measures.commits import commit_figures
 from reports.checks.spec import HELD
 from scenarios.backends import table_uri
 from scenarios.definition.load import parse_scenario
+from scenarios.injection.session import Injection
 from scenarios.run import run_real
 from scenarios.workloads.delta.log_files import Log
 from scenarios.workloads.delta.places import LogPlaces
+from scenarios.workloads.resource import ByService
 from scenarios.worlds.contention import strike_notices
 from scenarios.worlds.log_server import log_places
 
@@ -77,8 +79,24 @@ def test_worker_processes_commit_to_one_log(tmp_path):
     held(run_real(scenario, load_provider("hardened"), tmp_path.as_uri(), processes=WRITERS))
 
 
-def test_faults_strike_the_requests_to_a_log_and_to_its_rows():
-    """Under a plan they pass the process that injects, as those to any protected resource do."""
+def test_faults_strike_the_requests_to_a_log_and_to_its_rows(monkeypatch):
+    """Under a plan they pass the process that injects, as those to any protected resource do.
+
+    The log is closed after the injection has ended: what that has on its way needs it.
+    """
+    ended: list[str] = []
+    leave, close = Injection.__exit__, ByService.close
+
+    def left(self, *error):
+        leave(self, *error)
+        ended.append("injection")
+
+    def closed(self):
+        ended.append("log")
+        close(self)
+
+    monkeypatch.setattr(Injection, "__exit__", left)
+    monkeypatch.setattr(ByService, "close", closed)
     scenario = parse_scenario(
         "version: 1\nname: commits\nclients: 1\nduration: 60s\nservices: {rows: {kind: table}}\n"
         "workload: {kind: delta_log, life: unlocked, protocol: helping, cycles: 4, think: 0s, hold: 0s, writes: 1}\n"
@@ -88,6 +106,7 @@ def test_faults_strike_the_requests_to_a_log_and_to_its_rows():
         "  - {kind: error, service: rows, op: delete, status: 503, nth: 1, times: 1}\n"
     )
     outcome = run_real(scenario, load_provider("hardened"), "memory:")
+    assert ended == ["injection", "log"]
     fired = [fired for _, fired, _ in outcome.fault_counts.values()]
     assert fired == [1, 1, 0]
     told = strike_notices(outcome.plan, outcome.fault_counts)

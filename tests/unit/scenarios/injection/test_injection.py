@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,7 +15,7 @@ from lockref.clouds.uri import parse_store_uri
 from lockref.errors import CapabilityMissing, ConfigError
 from lockref.history import Recorder, to_table
 from lockref.ports import TIMED_OUT, Reply, Request
-from lockref.runtime import NS_PER_MS, ThreadRuntime
+from lockref.runtime import NS_PER_MS, NS_PER_S, ThreadRuntime
 from lockref.stores.port import ReadReply
 from lockref.words import Op, Outcome
 from scenarios.definition.load import load_scenario
@@ -318,3 +319,64 @@ def test_an_announcement_that_fails_ends_the_run_and_its_connection() -> None:
         assert told.event.wait(60)
     with pytest.raises(LookupError):
         struck.work.raise_failure()
+
+
+class Answering:
+    """A resource that answers with what `answer` gives, on the thread that asks."""
+
+    capabilities = None
+    client, service = "", "resource"
+
+    def __init__(self, answer: Callable[[], Reply]) -> None:
+        self._answer = answer
+
+    def send(self, _request: Request, _timeout_ns: int) -> Reply:
+        return self._answer()
+
+    def close(self) -> None:
+        pass
+
+
+def test_no_client_waits_for_the_thread_of_another() -> None:
+    """A log's requests may take seconds each. One more client than the threads of a usual pool hears no time-out."""
+    names = tuple(f"n{number}" for number in range(33))
+    all_at_once = threading.Barrier(len(names), timeout=10)
+
+    def answer() -> Reply:
+        all_at_once.wait()
+        return Reply(Outcome.APPLIED)
+
+    with Injection(
+        FaultPlan.of(Delay(id="d", by_ns=1)), seed=1, clients=names, address=parse_store_uri("memory:x"), upstream=None,
+        store=None, recorder=Recorder(), runtime=ThreadRuntime(),
+    ) as injected, ThreadPoolExecutor(len(names)) as clients:  # fmt: skip
+        injected.work.begin()
+        ways = [injected.before(Answering(answer), name) for name in names]
+        asked = [clients.submit(way.send, WRITE, 10 * NS_PER_S) for way in ways]
+        assert {each.result().outcome for each in asked} == {Outcome.APPLIED}
+
+
+def test_what_is_on_its_way_to_the_resource_lands_before_the_injection_has_ended() -> None:
+    """Its client has given up. Afterwards the log is read, and the row of a late entry would be missing."""
+    begun, may_land = threading.Event(), threading.Event()
+    senders: list[threading.Thread] = []
+
+    def answer() -> Reply:
+        senders.append(threading.current_thread())
+        begun.set()
+        assert may_land.wait(60)
+        return Reply(Outcome.APPLIED)
+
+    struck = injection(Delay(id="d", by_ns=1))
+    stop = struck.work.stop
+
+    def stopped() -> None:
+        stop()
+        may_land.set()
+
+    struck.work.stop = stopped  # type: ignore[method-assign]
+    with struck:
+        struck.work.begin()
+        assert struck.before(Answering(answer), "n1").send(WRITE, 10**6).outcome is TIMED_OUT.outcome
+        assert begun.wait(60)
+    assert [each.is_alive() for each in senders] == [False]
