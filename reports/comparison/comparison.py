@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lockref.atomic_files import write_atomically
 from lockref.errors import ConfigError
 from lockref.strict_json import printable_json
-from reports.checks.measures.confidence import wilson_95
+from reports.checks.measures.confidence import share_95
 from reports.checks.spec import CLAUSES
 from reports.comparison.differences import (
     Floats,
@@ -246,7 +246,7 @@ def _share_cell(share: Share | None, reference: Share | None, *, is_reference: b
     cell = Cell(verdict=share.verdict, broken=share.broken, judged=share.judged)
     if share.judged:
         cell.value = share.broken / share.judged
-        cell.low, cell.high = wilson_95(share.broken, share.judged)
+        cell.low, cell.high = share_95(share.broken, share.judged)
     if is_reference:
         cell.apart = "reference"
     elif reference is not None and share.is_asked_once and reference.is_asked_once:

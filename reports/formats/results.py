@@ -438,11 +438,13 @@ class Results(_Part):
 
     @property
     def starved(self) -> str:
-        """The clients of a real run that asked and were never served, in a sentence; empty where there are none."""
+        """The clients of a real run that asked and were never served, in words; empty where there are none."""
         if self.speed is None or self.speed.clients_served >= self.speed.clients_asked:
             return ""
         unserved = self.speed.clients_asked - self.speed.clients_served
-        return f"{unserved:,} of {counted(self.speed.clients_asked, 'client')} that asked were never granted the lock"
+        of_all = f"{unserved:,} of {counted(self.speed.clients_asked, 'client')} that asked"
+        allowed = "No clause that held promises each client a turn in that time. " if self.worst == "held" else ""
+        return f"{of_all} were never granted the lock before the run ended. {allowed}Waits are those of the others"
 
     @property
     def colour(self) -> Verdict:

@@ -35,7 +35,7 @@ def answer(found: Surveyed, axes: Sequence[Axis]) -> Answer:
     rows = [each for each in found.boundaries if each.along == first.of.name]
     expected = 1 if second is None else len(second.values)
     if len(rows) < expected:
-        headline, sentences = "not finished", ["It was ended before the boundary could be told."]
+        headline, sentences = "not finished", [_unfinished(found, first, second)]
     else:
         headline, sentences = _measured(found, first, second, rows)
     sentences += _harm(found)
@@ -49,7 +49,7 @@ def _measured(found: Surveyed, first: Axis, second: Axis | None, rows: Sequence[
     mildest = rows[0].bracket
     if all(each.bracket.broke is None for each in rows):
         runs = sum(cell.runs for cell in found.cells)
-        held = f"held in all of {counted(runs, 'run')}, so fewer than {_share(runs)} break, at 95 %"
+        held = f"held in all of {counted(runs, 'run')}{_proven(runs, 'break, at 95 %')}"
         tried = " and ".join(_range(axis) for axis in (first, second) if axis is not None)
         return "held everywhere", [f"It {held}: {tried}."]
     if second is None:
@@ -77,13 +77,17 @@ def _second_alone(found: Surveyed, first: Axis, second: Axis) -> tuple[str, list
     worst = replace(soonest.at, **{first.of.name: _worst(first), second.of.name: _mild(second)})
     far = None if found.broken_promises or not found.is_promised(worst) else _reach(found, second, worst)
     within = second.of.within.format(second.of.told(held if far is None else far))
-    at = f"{second.of.in_words(broke)}, at {_amount(first.of, soonest.at)}"
+    broken_at = f"it broke with {second.of.in_words(broke)}, at {_amount(first.of, soonest.at)}"
+    if far is None:
+        # Nothing is promised there: what was tried is told, and nothing beyond it.
+        reached = first.of.in_words(_worst(first))
+        runs = sum(cell.runs for cell in found.cells if sign * cell.point.value(second.of.name) <= sign * held)
+        told = f"No run of {runs:,} broke up to {reached} while {within}, and nothing worse was tried"
+        return f"held up to {reached} while {within}", [f"{told}; {broken_at}{_just_before(found, soonest)}."]
     free = f"{first.of.freely} while {within}"
-    headline = f"held at any {first.of.name} while {within}"
-    tried = f"{first.of.told(_worst(first))} was the worst that was tried"
-    why = f"({tried})" if far is None else f"(promised; {tried})"
-    told = f"{free[0].upper()}{free[1:]} {why}; it broke with {at}{_just_before(found, soonest)}."
-    return headline, [told]
+    tried = f"promised; {first.of.told(_worst(first))} was the worst that was tried"
+    told = f"{free[0].upper()}{free[1:]} ({tried}); {broken_at}{_just_before(found, soonest)}."
+    return f"held at any {first.of.name} while {within}", [told]
 
 
 def _broke(of: Disturbance, bracket: Bracket) -> str:
@@ -101,7 +105,22 @@ def _just_before(found: Surveyed, boundary: Boundary) -> str:
         return ""
     point = replace(boundary.at, **{boundary.along: held})
     runs = next((cell.runs for cell in found.cells if cell.point == point), 0)
-    return f" (at {_told(boundary.along, held)} 0 of {counted(runs, 'run')} broke, so fewer than {_share(runs)} do)"
+    return f" (at {_told(boundary.along, held)} 0 of {counted(runs, 'run')} broke{_proven(runs, 'do')})"
+
+
+def _unfinished(found: Surveyed, first: Axis, second: Axis | None) -> str:
+    """The sentence of an unfinished survey, with the values between which its mildest row began to break."""
+    told = "It was ended before the boundary could be told"
+    sign = -1 if first.of.is_better_high else 1
+    row = [cell for cell in found.grid if second is None or cell.point.value(second.of.name) == _mild(second)]
+    row.sort(key=lambda cell: sign * cell.point.value(first.of.name))
+    place = next((place for place, cell in enumerate(row) if cell.has_broken), None)
+    if place is None:
+        return f"{told}."
+    broke = f"it broke at {_amount(first.of, row[place].point)} (in {row[place].violated} of {row[place].runs} runs)"
+    before = row[place - 1] if place else None
+    held = "" if before is None else f"it held at {_amount(first.of, before.point)} (0 of {before.runs}), and "
+    return f"{told}; {held}{broke}."
 
 
 def _harm(found: Surveyed) -> list[str]:
@@ -118,14 +137,15 @@ def _harm(found: Surveyed) -> list[str]:
 def _promised(found: Surveyed, first: Axis, second: Axis | None) -> list[str]:
     if not found.promises:
         return [
-            "It declares nothing by which a promise could be told, so no curve is drawn and nothing is asked of it."
+            "Its `claims` declare nothing by which a promise could be told, so no curve is drawn and nothing is asked "
+            "of it; docs/bring-your-own-lock.md has the words."
         ]
     inside = [cell for cell in found.cells if found.is_promised(cell.point)]
     runs = sum(cell.runs for cell in inside)
     if not inside:
         return ["It promises nothing at any point that was tried."]
     extent = _extent(found, first, second, inside)
-    return [f"{extent}. There 0 of {counted(runs, 'run')} broke, so fewer than {_share(runs)} do."]
+    return [f"{extent}. There 0 of {counted(runs, 'run')} broke{_proven(runs, 'do')}."]
 
 
 def _extent(found: Surveyed, first: Axis, second: Axis | None, inside: Sequence[Cell]) -> str:
@@ -205,5 +225,7 @@ def _range(axis: Axis) -> str:
     return f"{axis.of.name} from {axis.of.told(axis.values[0])} to {axis.of.told(axis.values[-1])}"
 
 
-def _share(runs: int) -> str:
-    return f"{100 * bound_95(runs):.2g} %"
+def _proven(runs: int, do: str) -> str:
+    """The share that so many runs without a violation rule out, as the end of a sentence. do: its verb."""
+    bound = bound_95(runs)
+    return ", too few to say more" if bound >= 1 else f", so fewer than {100 * bound:.2g} % {do}"

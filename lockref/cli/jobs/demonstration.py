@@ -101,6 +101,8 @@ def _contend(
     """The attempts on a real server, the last of which showed enough, or was the smallest."""
     what = "threads, one lock, a list that is not thread-safe, a real S3 server"
     console.say(f"\n3  {contenders} {what}", style="head")
+    asked_here = f"is the list still whole? {for_ns / NS_PER_S:g} s may be too short to give each thread a turn"
+    console.say(f"   {asked_here}", style="dim")
     contended: list[Results] = []
     for number, (crowd, crowd_ns) in enumerate(attempts(clients=contenders, duration_ns=for_ns), 1):
         if number > 1:

@@ -216,17 +216,28 @@ def _promised(found: Surveyed, axes: Sequence[Axis], axis: Axis, factor: float) 
 
 def _told(found: Surveyed, axes: Sequence[Axis], failures: Sequence[Mapping[str, str]]) -> Told:
     told = answer(found, axes)
-    broke = bool(found.broken_promises)
+    verdict, badge = badge_of(found)
     cells = sorted(found.cells, key=lambda cell: cell.point)
     return Told(
         title=found.spec.name,
-        verdict="violated" if broke else "held" if found.promises else "not_applicable",
-        badge="broke its promise" if broke else "kept its promise" if found.promises else "promises nothing",
+        verdict=verdict,
+        badge=badge,
         sentences=told.sentences,
         promises=[(promise.clause, promise.text, "; ".join(promise.references)) for promise in found.promises.values()],
         rows=[_row(cell, found, axes) for cell in cells],
         failures=[each["replay"] or each["again"] for each in failures],
     )
+
+
+def badge_of(found: Surveyed) -> tuple[str, str]:
+    """The verdict whose colour the badge of a lock has, and its words: green only for one that broke nowhere."""
+    if found.broken_promises:
+        return "violated", "broke its promise"
+    if not found.promises:
+        return "not_applicable", "promises nothing"
+    if any(cell.has_broken for cell in found.cells):
+        return "inconclusive", "kept its promise, broke beyond it"
+    return "held", "kept its promise"
 
 
 def _row(cell: MeasuredCell, found: Surveyed, axes: Sequence[Axis]) -> list[str]:

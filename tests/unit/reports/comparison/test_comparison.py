@@ -69,6 +69,12 @@ def test_a_difference_of_shares_is_newcombe_s():
     assert (round(found.low, 4), round(found.high, 4)) == (0.0524, 0.3339)
 
 
+def test_no_broken_run_has_the_bound_that_a_verdict_tells() -> None:
+    """0 of 2,000 runs: at most 0.15 % here, as in the verdict of the same campaign, and not Wilson's 0.19 %."""
+    (row,) = [row for row in compare([subject(title, judged=2_000) for title in "ab"]).rows if row.name == "S3"]
+    assert [cell.high for cell in row.cells] == [0.0015, 0.0015]
+
+
 def test_shares_of_nothing_may_differ_by_anything():
     assert share_difference(0, 0, 5, 10) == Interval(-1.0, 1.0)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
+from lockref.cli.jobs.envelope.picture import badge_of
 from lockref.lab.loading import load_provider
 from scenarios.envelope import survey as surveying
 from scenarios.envelope.axes import Axis, axes_of, parse_axis
@@ -140,6 +143,45 @@ def test_the_sentence_of_a_lock_that_breaks_by_clocks_alone(monkeypatch: pytest.
         "that was tried); it broke with clocks 1.031 s apart, at a pause of 10 s (at 1 s 0 of 10 runs broke, so fewer "
         "than 30 % do)."
     )
+
+
+def test_no_more_is_said_of_an_unpromised_lock_than_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three runs of a cell bound nothing, and a pause that held at 20 s is not a pause of any length."""
+    monkeypatch.setattr(sys.modules[__name__], "SEEDS", range(1, 4))
+    silent = replace(HUDI, claims=(), record_format=None)
+    frequency = lambda point: float(point.offset > S and point.pause > 8 * S)  # noqa: E731 - a function in one line
+    _, (found,), axes = surveyed(monkeypatch, made_up(frequency), *PLANE, specs=(silent,))
+    told = answer(found, axes)
+    assert not found.promises
+    assert told.headline == "held up to a pause of 20 s while clocks agree within 1 s"
+    runs = sum(cell.runs for cell in found.cells if cell.point.offset <= S)
+    assert told.sentences[0] == (
+        f"No run of {runs} broke up to a pause of 20 s while clocks agree within 1 s, and nothing worse was tried; it "
+        "broke with clocks 1.031 s apart, at a pause of 10 s (at 1 s 0 of 3 runs broke, too few to say more)."
+    )
+    assert "`claims`" in told.sentences[-1]
+
+
+def test_an_unfinished_survey_tells_between_which_values_it_broke(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = made_up(lambda point: float(point.pause >= 12 * S), ended_after=6)
+    survey, (found,), axes = surveyed(monkeypatch, measured, "pause=0s..20s/2s")
+    assert survey.is_cut
+    assert answer(found, axes).sentences[0] == (
+        "It was ended before the boundary could be told; it held at a pause of 8 s (0 of 10), and it broke at a pause "
+        "of 12 s (in 10 of 10 runs)."
+    )
+
+
+def test_only_a_lock_that_broke_nowhere_has_a_green_badge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hudi keeps its promise of 9.49 s and breaks at each longer pause: its badge says both, and is not green."""
+    found = {}
+    for edge in (4, 12, 30):
+        measured = made_up(lambda point, edge=edge: float(point.pause >= edge * S))
+        _, (found[edge],), _ = surveyed(monkeypatch, measured, "pause=0s..20s/2s")
+    assert badge_of(found[4]) == ("violated", "broke its promise")
+    assert badge_of(found[12]) == ("inconclusive", "kept its promise, broke beyond it")
+    assert badge_of(found[30]) == ("held", "kept its promise")
+    assert badge_of(replace(found[30], promises={})) == ("not_applicable", "promises nothing")
 
 
 def test_the_sentence_of_a_validity_counts_downwards(monkeypatch: pytest.MonkeyPatch) -> None:
