@@ -173,7 +173,7 @@ class SoakVerdict:
         return f"the lock leaks nothing that would show {over}"
 
     def whole(self, *, safety: str, liveness: str, fairness: str) -> str:
-        """The verdict of the whole soak in a word, as its exit code has it: the clauses', or what the lock leaks."""
+        """The verdict of the whole soak in a word: the clauses', or what the lock leaks."""
         if safety == "violated":
             return safety
         if self.verdict == "leaks":

@@ -329,6 +329,17 @@ def test_a_log_file_that_an_unfinished_base_file_hides_is_told() -> None:
     assert lost([*rows, sent(20.2, "n3", "read", log_of(10), "HEAD object")], DONE, clustering) == [told]
 
 
+def test_the_client_that_carries_a_pending_rewrite_out_is_the_one_that_reads_for_it() -> None:
+    """n3 was killed after it had requested a clustering. n1 carried it out, and read the log file for it."""
+    clustering = finished(20, 22, "replacecommit", groups={G, OTHER})
+    requested, *rest = steps(20, "n3", 20, 22, "replacecommit")
+    carried_out = [requested, *({**row, "node": "n1"} for row in rest), sent(20.5, "n1", "write", base_of(20, OTHER))]
+    rows = [*UPDATE, *carried_out]
+    [told] = lost(rows, DONE, clustering)
+    assert f"{at(20)} of n1" in told
+    assert lost([*rows, sent(20.2, "n1", "read", log_of(10), "GET object")], DONE, clustering) == []
+
+
 def test_a_writer_that_adds_rows_to_a_small_group_rewrites_it() -> None:
     """Its base file comes after the log, and has nothing of it."""
     insert = finished(16, 18, "deltacommit", "n1-sql-0-0")

@@ -41,8 +41,8 @@ def command(ctx: click.Context, /, as_json: bool, resume: str | None, allowed: l
     The clients run in processes of their own, which are sampled from outside. Each resource has a slope per 1,000
     cycles and per hour with its 95 % interval, and a verdict: flat, leaks or inconclusive. The history is judged as
     that of `lockref bench`. Exit code 0: the lock held and leaks nothing; 1: it leaks, or a safety clause broke; 3: the
-    soak was too short to tell, and says how long it must be; 4: a liveness clause broke; 5: the server went away. What
-    was measured is kept.
+    soak was too short to tell, and says how long it must be; 4: a liveness clause or a claim of
+    fairness broke; 5: the server went away. What was measured is kept.
     """
     from lockref.cli.jobs.shown.console import Console
     from lockref.cli.jobs.soak import soaking

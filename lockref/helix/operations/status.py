@@ -107,7 +107,7 @@ class InstanceStatus:
         if self.reason:
             notes.append(f"disabled because: {self.reason}")
         if self.operation:
-            notes.append(f"Helix' operation {self.operation}: it holds nothing")
+            notes.append(f"Helix' operation {self.operation}: it gets no lock")
         notes += [f"not for {', '.join(locks)} of {name}" for name, locks in self.disabled_locks.items()]
         stale = sum(each.is_stale for each in self.messages)
         if stale:

@@ -49,11 +49,14 @@ class DataFile:
 
 @dataclass(slots=True)
 class Record:
-    """files: by name. requested, ended: by instant, the client that wrote that file of the timeline, and when."""
+    """files: by name. requested, ended: by instant, the client that wrote that file of the timeline, and when.
+
+    They may be two clients: a pending compaction or clustering is carried out by another one where the first has died.
+    """
 
     files: dict[str, DataFile] = field(default_factory=dict)
     requested: dict[str, tuple[str, int]] = field(default_factory=dict)
-    ended: dict[str, int] = field(default_factory=dict)
+    ended: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def in_group(self, group: str, *, is_log: bool) -> Iterator[DataFile]:
         """Its files of one kind."""
@@ -62,7 +65,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """A rewrite of a file group. instant, ended_at: when it was requested and completed. replaces: the group goes."""
+    """A rewrite of a file group. instant, ended_at: when it was requested and completed. replaces: the group goes.
+
+    client: who completed it.
+    """
 
     instant: str
     ended_at: str
@@ -93,7 +99,7 @@ def _note_step(record: Record, row: Mapping[str, Any], name: str) -> None:
     if step["state"] == ".requested":
         record.requested.setdefault(step["instant"], (row["node"], row["at_ns"]))
     elif step["completed"]:
-        record.ended.setdefault(step["instant"], row["at_ns"])
+        record.ended.setdefault(step["instant"], (row["node"], row["at_ns"]))
 
 
 def _note_file(record: Record, row: Mapping[str, Any], name: str, found: re.Match[str]) -> None:
@@ -145,14 +151,16 @@ def _rewrites(record: Record, timeline: Timeline, group: str) -> Iterator[Rewrit
             continue
         replaces = group in _replaced(record, instant)
         if instant.requested in bases or replaces:
-            client, begin_ns = record.requested[instant.requested]
+            begun = record.requested[instant.requested]
+            # Who has completed it has read the files for it.
+            client, end_ns = record.ended.get(instant.requested, begun)
             yield Rewrite(
                 instant=instant.requested,
                 ended_at=instant.completions[0],
                 replaces=replaces,
                 client=client,
-                begin_ns=begin_ns,
-                end_ns=record.ended.get(instant.requested, begin_ns),
+                begin_ns=begun[1],
+                end_ns=end_ns,
                 what=", ".join(instant.batches) or "/".join(sorted(instant.kinds)) or instant.action,
             )
 

@@ -97,7 +97,7 @@ def test_the_notes_of_an_instance():
     assert instance.notes() == [
         "is not configured",
         "disabled because: upgrade",
-        "Helix' operation EVACUATE: it holds nothing",
+        "Helix' operation EVACUATE: it gets no lock",
         "not for g_0, g_1 of g",
         "1 message for a session that is over",
     ]

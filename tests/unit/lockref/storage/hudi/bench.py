@@ -250,9 +250,9 @@ class Bench:
             **options,
         )
 
-    def lock(self, runtime: BenchRuntime | None = None) -> HudiLock:
-        """Hudi's lock as the laboratory gets it."""
-        return HudiLock(
+    def lock(self, runtime: BenchRuntime | None = None, *, of: type[HudiLock] = HudiLock) -> HudiLock:
+        """Hudi's lock as the laboratory gets it. of: a class in its place."""
+        return of(
             LockContext(
                 runtime=runtime or self.runtime(),
                 open_store=lambda _timeout_ns: self.store,

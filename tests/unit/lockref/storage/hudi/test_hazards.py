@@ -10,7 +10,7 @@ import pytest
 from lockref.errors import CorruptRecord, OutcomeUnknown, ReleaseFailed
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.hudi.client import LockUpsertResult, ObjectStoreLockClient
-from lockref.storage.hudi.lock_manager import HoodieLockException
+from lockref.storage.hudi.lock_manager import HoodieLockException, HudiLock
 from lockref.stores.port import WriteReply
 from lockref.words import Outcome
 from tests.unit.lockref.storage.hudi.bench import EPOCH_NS, KEY, Bench, BenchHeartbeat
@@ -584,6 +584,29 @@ def test_two_threads_may_unlock_at_once(bench):
     client.try_upsert_lock_file = slow
     bench.run(lock.unlock, lock.unlock)
     assert (lock.provider, bench.record.expired) == (None, True)
+
+
+def test_two_threads_that_both_saw_the_provider_close_it_once(bench):
+    """U6: between the look at the provider and its end the other thread may have ended it."""
+
+    class GivesWay(HudiLock):
+        def _drop(self):
+            self._runtime.sleep(1)
+            super()._drop()
+
+    lock = bench.lock(of=GivesWay)
+    closed = []
+
+    def script():
+        assert lock.try_lock()
+        provider = lock.provider
+        close = provider.close
+        provider.close = lambda: (closed.append(provider), close())
+
+    bench.run(script)
+    bench.run(lock.unlock, lock.unlock)
+    assert len(closed) == 1
+    assert lock.provider is None
 
 
 def test_a_loss_after_unlock_is_told_to_nobody(bench):
