@@ -14,7 +14,7 @@ from reports.figures import style
 from reports.figures.soak import soak_figures
 from reports.formats.results import Results
 from reports.formats.text import short
-from reports.soak.verdict import PER, Finding, SoakVerdict
+from reports.soak.verdict import PER, Finding, SoakVerdict, signed
 
 PAGE: Final = "soak.html"
 TEXT_MAX: Final = 1000
@@ -61,13 +61,14 @@ def _row(finding: Finding) -> dict[str, str]:
         "badge": _BADGES[finding.verdict],
         "verdict": finding.verdict if finding.decides else f"{finding.verdict} (told only)",
         "level": f"{finding.level:.4g} {finding.unit}",
-        "growth": f"{finding.growth:+.3g}",
+        "growth": f"{signed(finding.growth)} {finding.unit}",
         "cycles": _interval(told["slope_per_1000_cycles"]),
-        "hour": _interval(told["slope_per_hour"]),
+        # What a short soak is from flat, in an hour, is a large number that says nothing.
+        "hour": "–" if finding.verdict == "flat" else _interval(told["slope_per_hour"]),
         "bound": "–" if bound is None else f"{bound:.3g}",
         "reason": finding.reason,
     }
 
 
 def _interval(each: dict[str, float] | None) -> str:
-    return "–" if each is None else f"{each['slope']:+.3g} [{each['low']:+.3g} to {each['high']:+.3g}]"
+    return "–" if each is None else f"{signed(each['slope'])} [{signed(each['low'])} to {signed(each['high'])}]"

@@ -136,10 +136,13 @@ class Finding:
         if self.verdict != "leaks" and self.at_most is not None:
             bound = f"; at most {_short(self.at_most * PER)} per {PER:,} cycles"
         why = "" if self.verdict == "flat" else f": {self.reason}"
+        # What a short soak is from flat, in an hour, is a large number that says nothing.
+        hourly = "" if self.verdict == "flat" else f", {signed(self.per_hour.value)} {self.unit} an hour"
         return (
-            f"{self.title}: {self.verdict}, {_short(self.level)} {self.unit}, growth {self.growth:.3g}; "
-            f"{slope.value:+.3g} [{slope.low:+.3g} to {slope.high:+.3g}] per {PER:,} cycles, "
-            f"{self.per_hour.value:+.3g} an hour{bound}{why}{self._needs}"
+            f"{self.title}: {self.verdict}, {_short(self.level)} {self.unit}, "
+            f"growth {signed(self.growth)} {self.unit}; "
+            f"{signed(slope.value)} [{signed(slope.low)} to {signed(slope.high)}] {self.unit} per {PER:,} cycles"
+            f"{hourly}{bound}{why}{self._needs}"
         )
 
     @property
@@ -288,6 +291,12 @@ def _scaled(series: Series, scale: float) -> Series:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
+
+
+def signed(value: float) -> str:
+    """A growth or a slope with its sign, to three digits and four places; never in powers of ten."""
+    told = f"{round(float(f'{value:.3g}'), 4) + 0.0:+,.4f}".rstrip("0").rstrip(".")
+    return "0" if told in ("+0", "-0") else told
 
 
 def _short(value: float) -> str:

@@ -340,7 +340,8 @@ def test_nothing_is_sent_while_the_cluster_is_paused():
         cluster.helix.world.node("a").crash()
         cluster.helix.sleep_ms(10_000)
         assert len(cluster.b.held) == 2
-        assert cluster.status().is_paused
+        status = cluster.status()
+        assert (status.is_paused, status.pause_reason, status.document()["pause_reason"]) == (True, "night", "night")
         assert cluster.ask(enable_cluster, is_wanted=True) is True
         cluster.helix.until(lambda: len(cluster.b.held) == 4, "b gets the locks of a")
 

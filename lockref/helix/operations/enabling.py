@@ -130,7 +130,7 @@ def enable_cluster(operator: Operator, cluster: str, *, is_wanted: bool, reason:
             return []
         if isinstance(found.version, Stat):
             return [delete(path, found.version.version)]
-        return [create(path, ZNRecord("pause", {"REASON": reason} if reason else {}).to_json())]
+        return [create(path, ZNRecord("pause", {layout.PAUSE_REASON: reason} if reason else {}).to_json())]
 
     return operator.carry_out(plan, f"change {path}")
 

@@ -82,6 +82,7 @@ class _StatusReader:
             name=paths.cluster,
             controller=self._controller(leader),
             is_paused=not pause.missing,
+            pause_reason=_pause_reason(pause),
             is_in_maintenance=not maintenance.missing,
             instances=tuple(
                 self._instance(name, configs.get(name), live.get(name, ""), messages[name], owned.get(name, ()))
@@ -277,6 +278,14 @@ class _StatusReader:
             self._problems.append(str(error))
             self._unread.append(path)
             return None
+
+
+def _pause_reason(reply: Reply) -> str:
+    """The reason in CONTROLLER/PAUSE. Empty where none is given: the znode alone pauses, whatever is in it."""
+    try:
+        return "" if not reply.body else ZNRecord.from_json(reply.body, "PAUSE").simple.get(layout.PAUSE_REASON, "")
+    except ConfigError:
+        return ""
 
 
 def _ideal(record: ZNRecord, lock: str) -> str:

@@ -212,12 +212,15 @@ class ResourceStatus:
 class ClusterStatus:
     """A whole cluster. controller: None if nobody leads. problems: what could not be read, and why.
 
+    pause_reason: as the operator who paused it gave it; empty without one.
+
     unread: the paths of znodes that hold no record or belong to no session, so that what they say is not known.
     """
 
     name: str
     controller: ControllerStatus | None
     is_paused: bool
+    pause_reason: str = ""
     is_in_maintenance: bool
     instances: tuple[InstanceStatus, ...]
     resources: tuple[ResourceStatus, ...]
@@ -236,6 +239,7 @@ class ClusterStatus:
             "cluster": self.name,
             "controller": None if leader is None else {"name": leader.name, "session": leader.session or None},
             "is_paused": self.is_paused,
+            "pause_reason": self.pause_reason,
             "is_in_maintenance": self.is_in_maintenance,
             "instances": [each.document() for each in self.instances],
             "resources": [each.document() for each in self.resources],

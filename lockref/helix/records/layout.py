@@ -16,6 +16,9 @@ AUTO_JOIN: Final = "allowParticipantAutoJoin"
 """The field of the cluster's configuration that lets unlisted instances join."""
 
 
+PAUSE_REASON: Final = "REASON"
+"""The field of CONTROLLER/PAUSE that says why. Source: `org.apache.helix.model.PauseSignal`."""
+
 HOST: Final = "HELIX_HOST"
 PORT: Final = "HELIX_PORT"
 """The fields of an instance's configuration."""

@@ -46,7 +46,8 @@ def _controller_line(status: ClusterStatus) -> str:
     if leader is not None:
         line = f"controller: {leader.name} leads" + (f" (session {leader.session})" if leader.session else "")
     if status.is_paused:
-        line += "; the cluster is paused (CONTROLLER/PAUSE)"
+        because = f" because: {status.pause_reason}" if status.pause_reason else ""
+        line += f"; the cluster is paused (CONTROLLER/PAUSE){because}"
     if status.is_in_maintenance:
         line += "; the cluster is in maintenance (CONTROLLER/MAINTENANCE), which concerns FULL_AUTO resources alone"
     return line
