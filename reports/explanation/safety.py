@@ -14,6 +14,10 @@ from reports.formats.text import short
 ASK_BEFORE_YES: Final = (
     "a correct lock compares its own clock with the end of its last confirmed lease before each yes, and says no"
 )
+ASK_BOTH_CLOCKS: Final = (
+    "a correct lock asks its monotonic clock and its wall clock, since the former stands still while the machine "
+    "sleeps, and says no once either is past the end of its last confirmed lease"
+)
 ASK_THE_SERVICE: Final = (
     "a correct lock says no from the moment at which the service may have given the lock to another"
 )
@@ -123,11 +127,17 @@ def belief(tell: Teller) -> Cause:
     if is_belated:
         overlap = f" while {other} did, too"
     why = ": it did not ask whether its lease was over" if is_over and not is_early else ""
+    has_slept = bool(why) and pause is not None and pause.fault.kind == "suspend"
+    if has_slept:
+        # The lock may have asked its monotonic clock, which stood still.
+        why = ": it did not ask a clock that goes on while the machine sleeps"
     foreign = _foreign_end(tell, grant)
     if foreign:
         demand = NAME_OWN_VERSION
     elif is_early:
         demand = WAIT_FOR_END.format(bound=tell.bound())
+    elif has_slept:
+        demand = ASK_BOTH_CLOCKS
     else:
         demand = ASK_BEFORE_YES if until_ns is not None else ASK_THE_SERVICE
     cause = tell.brief_fault(last_yes_ns, nodes, since_ns=since_ns)

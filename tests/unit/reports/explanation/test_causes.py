@@ -39,17 +39,17 @@ def explained(history: History, clause: str, faults: Sequence[ToldFault] = ()) -
     )  # fmt: skip
 
 
-def paused_holder(*, looks: bool = False) -> History:
+def paused_holder(*, looks: bool = False, kind: str = "pause") -> History:
     """n1 is paused from 1 s to 13 s under a lease of 10 s; n2 takes over at 11.5 s; n1 writes at 13 s.
 
     looks: it reads the record first, when it wakes.
     """
     history = timed(**SECONDS)
     one = history.granted("n1", call=0, applied=S // 2, returned=S // 2 + 1, valid_for=10 * S)
-    history.fault("n1", S, "pause", "begin")
+    history.fault("n1", S, kind, "begin")
     other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S)
     history.effect(other, at=12 * S)
-    history.fault("n1", 13 * S, "pause", "end")
+    history.fault("n1", 13 * S, kind, "end")
     if looks:
         history.read("n1", 13 * S + 500, sent=13 * S + 100)
     history.believes(one, S // 2 + 1, 13 * S + (900 if looks else 0))
@@ -71,6 +71,15 @@ def test_a_paused_holder_that_believes_on() -> None:
     )
     assert "its record was good until 10.500 s" in told.paragraph
     assert "n2 took the lock over at 11.500 s, 1 s after the lease of n1 had ended" in told.paragraph
+
+
+def test_a_holder_that_slept_is_not_said_to_have_asked_nothing() -> None:
+    """A clock that stands still while the machine sleeps may have been asked: the other clock is what is missing."""
+    slept = explained(paused_holder(kind="suspend"), "S3", [replace(PAUSE, kind="suspend")]).paragraph
+    assert "it did not ask a clock that goes on while the machine sleeps" in slept
+    assert "asks its monotonic clock and its wall clock" in slept
+    assert "did not ask whether" not in slept
+    assert "did not ask whether its lease was over" in explained(paused_holder(), "S3", [PAUSE]).paragraph
 
 
 def test_a_paused_holder_that_writes_without_looking() -> None:
