@@ -337,6 +337,7 @@ class Runs:
         self.table = table
         self.count = len(table)
         self._integers: dict[str, Ints] = {}
+        self._texts: dict[str, tuple[str, ...]] = {}
         self._claims: list[list[str]] | None = None
         self._maps: dict[str, list[dict[str, Any]]] = {}
         self.number = self.integers("run")
@@ -350,8 +351,11 @@ class Runs:
             self._integers[name] = values
         return self._integers[name]
 
-    def texts(self, name: str) -> list[str]:
-        return [text or "" for text in self.table.column(name).to_pylist()]
+    def texts(self, name: str) -> Sequence[str]:
+        """A text column; "" for null. It is made once: some checks ask for it once per violation."""
+        if name not in self._texts:
+            self._texts[name] = tuple(text or "" for text in self.table.column(name).to_pylist())
+        return self._texts[name]
 
     def lists(self, name: str) -> list[list[str]]:
         return [list(values or ()) for values in self.table.column(name).to_pylist()]
