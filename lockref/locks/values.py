@@ -177,7 +177,7 @@ class Step(Enum):
     DONE     it landed
     LOOK     read before deciding: perhaps it landed, or somebody else's write did
     GONE     there is no object at all
-    AGAIN    it did not land; the same request may be sent again later
+    AGAIN    not now: this copy of it did not land, and a later request may; a look tells of copies
     REFUSED  it did not land and never will
     """
 

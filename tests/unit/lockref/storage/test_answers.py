@@ -186,11 +186,22 @@ def test_throttled_read_is_no_absence(rig):
     assert rig.store.log == ["read", "read", "create"]
 
 
-def test_throttled_write_leaves_the_no_a_no(rig):
-    """S7: a write that certainly did not land is no reason to doubt what was seen before."""
+def test_throttled_write_stays_open_until_a_look(rig):
+    """S7: a proxy may have sent it twice; one copy was answered "not now", and the other one may have landed."""
     rig.store.plant(rig.live(for_ms=1000))
     rig.store.before = lambda name: setattr(rig.store, "rule_for_all", throttle) if name == "replace" else None
+    with pytest.raises(OutcomeUnknown, match="may have landed"):
+        rig.lock.lock(5)
+
+
+def test_look_after_a_throttled_write_leaves_the_no_a_no(rig):
+    """S7: the state that it was sent on has been replaced by another's lease, so it cannot land any more."""
+    rig.store.plant(rig.live(for_ms=1000))
+    rig.store.script = [ok, ok, throttle]
+    quick = rig.live(for_ms=60_000)
+    rig.store.before = lambda name: rig.store.plant(quick) if name == "replace" else None
     assert rig.lock.lock(5) is False
+    assert rig.store.log.count("replace") == 1
 
 
 def test_write_on_the_present_version_stays_open(rig):
@@ -209,7 +220,13 @@ def test_released_record_of_another_is_no_denial(rig):
     """S7, H6: it may be what another client's cleanup left, and tells of nobody who holds."""
     rig.store.plant(LockFile("old", 1, expired=True))
     other = LockFile("other", 1, expired=True)
-    rig.store.before = lambda _name: rig.store.plant(other) if rig.store.log == ["read", "replace", "read"] else None
+
+    def other_comes(_name):
+        if rig.store.log == ["read", "replace", "read"]:
+            rig.store.plant(other)
+            rig.store.fence_rule_for_all = error_503
+
+    rig.store.before = other_comes
     rig.store.script = [ok, lose_request, ok]
     rig.store.rule_for_all = throttle
     with pytest.raises(OutcomeUnknown, match="nobody was seen"):
@@ -219,7 +236,13 @@ def test_released_record_of_another_is_no_denial(rig):
 def test_open_write_cannot_land_once_its_object_is_gone(rig):
     """S7, H6: the version that it was sent on will not come back, so nothing is left to undo."""
     rig.store.plant(LockFile("old", 1, expired=True))
-    rig.store.before = lambda _name: rig.store.delete(KEY) if rig.store.log == ["read", "replace", "read"] else None
+
+    def object_goes(_name):
+        if rig.store.log == ["read", "replace", "read"]:
+            rig.store.delete(KEY)
+            rig.store.fence_rule_for_all = error_503
+
+    rig.store.before = object_goes
     rig.store.script = [ok, lose_request, ok]
     rig.store.rule_for_all = throttle
     with pytest.raises(OutcomeUnknown, match="nobody was seen"):
