@@ -128,7 +128,11 @@ class LockLost(LockError):
 
 
 class OutcomeUnknown(LockError):
-    """A write may or may not have landed: re-read before deciding (A1, S7)."""
+    """A call whose outcome is not known (A1, S7).
+
+    A write may have landed: re-read before deciding. An assigned lock may be given to this instance yet, after its call
+    ended in vain: until its session ends.
+    """
 
 
 class ReleaseFailed(LockError):

@@ -18,13 +18,13 @@ Source: `org.apache.helix.model.IdealState`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from lockref.errors import ConfigError, quote
 from lockref.helix.cluster.declared import RebalanceMode
-from lockref.helix.rebalancers import Assignment, Question, Rebalancer
+from lockref.helix.rebalancers import Assignment, OfRecord, Question, Rebalancer
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.state_model import DROPPED, ERROR, UNBOUNDED, StateModel
 from lockref.strict_json import NotJson, read_object
@@ -37,8 +37,10 @@ OPERATIONS: Final = "HELIX_INSTANCE_OPERATIONS"
 force. Versions before 1.4 have one word, in the simple field INSTANCE_OPERATION.
 """
 
-ENABLE, DISABLE, EVACUATE = "ENABLE", "DISABLE", "EVACUATE"
-"""Operations on an instance: Helix knows SWAP_IN and UNKNOWN, too."""
+ENABLE, DISABLE, EVACUATE, SWAP_OUT = "ENABLE", "DISABLE", "EVACUATE", "SWAP_OUT"
+"""Operations on an instance: Helix knows SWAP_IN and UNKNOWN, too. Only versions before 1.4 have SWAP_OUT: the instance
+goes on until another one has everything that it has.
+"""
 
 _OLD_OPERATION: Final = "INSTANCE_OPERATION"
 
@@ -73,6 +75,13 @@ def operation_of(record: ZNRecord) -> str:
         return "" if said == ENABLE else str(said)
     old = record.simple.get(_OLD_OPERATION, "")
     return "" if old == ENABLE else old
+
+
+def may_hold(record: ZNRecord) -> bool:
+    """True unless the instance whose configuration this is has been disabled, or is under an operation that takes all
+    its locks from it.
+    """
+    return is_enabled(record) and operation_of(record) in ("", SWAP_OUT)
 
 
 def with_operation(record: ZNRecord, operation: str, *, now_ms: int) -> ZNRecord:
@@ -114,9 +123,9 @@ def rule_of(record: ZNRecord, model: StateModel, *, override: str, load: Callabl
     if override:
         return load(override)
     if mode == RebalanceMode.SEMI_AUTO:
-        return _by_preference(record)
+        return OfRecord(_by_preference, (record.lists,))
     if mode == RebalanceMode.CUSTOMIZED:
-        return _by_map(record, model.top)
+        return OfRecord(_by_map, (record.maps, model.top))
     deciding = record.simple.get("REBALANCER_CLASS_NAME") or record.simple.get("REBALANCE_STRATEGY", "DEFAULT")
     raise NotServed(
         f"its mode is FULL_AUTO: Helix's own rebalancer decides ({deciding.rpartition('.')[2]}), which lockref does "
@@ -130,32 +139,20 @@ def _counted_second(model: StateModel) -> str:
     return next((each for each in others if model.count(each) != UNBOUNDED), "")
 
 
-def _by_preference(record: ZNRecord) -> Rebalancer:
-    lists = record.lists
-
-    def rule(question: Question) -> Assignment:
-        live = dict.fromkeys(question.live)
-        return {
-            lock: tuple(_able(question, lock, live, dict.fromkeys(lists.get(lock, ())))[: question.per_lock])
-            for lock in question.locks
-        }
-
-    return rule
+def _by_preference(question: Question, lists: Mapping[str, Sequence[str]]) -> Assignment:
+    live = dict.fromkeys(question.live)
+    return {
+        lock: tuple(_able(question, lock, live, dict.fromkeys(lists.get(lock, ())))[: question.per_lock])
+        for lock in question.locks
+    }
 
 
-def _by_map(record: ZNRecord, top: str) -> Rebalancer:
-    maps = record.maps
-
-    def rule(question: Question) -> Assignment:
-        live = dict.fromkeys(question.live)
-        return {
-            lock: tuple(
-                _able(question, lock, live, [each for each, state in maps.get(lock, {}).items() if state == top])
-            )
-            for lock in question.locks
-        }
-
-    return rule
+def _by_map(question: Question, maps: Mapping[str, Mapping[str, str]], top: str) -> Assignment:
+    live = dict.fromkeys(question.live)
+    return {
+        lock: tuple(_able(question, lock, live, [each for each, state in maps.get(lock, {}).items() if state == top]))
+        for lock in question.locks
+    }
 
 
 def _able(question: Question, lock: str, live: Collection[str], names: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
@@ -44,6 +44,11 @@ DAMAGE_TOLD_MAX: Final = 5
 
 THRESHOLD: Final = "threshold "
 """The beginning of each notice and reason about a threshold."""
+
+Whole = Verdict | Literal["not_live"]
+"""The verdict of a whole run. not_live: a liveness clause, a threshold or a claim of fairness broke, and no safety
+clause.
+"""
 
 Party = tuple[str, str]
 """Scenario and provider. Each party must reach its situations: a crash under another lock says nothing of this one."""
@@ -326,6 +331,15 @@ def joint_verdict(verdicts: Collection[str]) -> Verdict:
     if INCONCLUSIVE in verdicts:
         return "inconclusive"
     return "held" if HELD in verdicts else "not_applicable"
+
+
+def whole_verdict(*, safety: str, liveness: str, fairness: str) -> Whole:
+    """One verdict for clauses of all kinds, ranked as exit codes are. fairness: of the claims that a lock makes."""
+    if safety == VIOLATED:
+        return "violated"
+    if VIOLATED in (liveness, fairness):
+        return "not_live"
+    return joint_verdict([safety, liveness, fairness])
 
 
 def _joint(clauses: Mapping[str, Verdict], names: Iterable[str]) -> Verdict:

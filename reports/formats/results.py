@@ -22,7 +22,7 @@ from reports.checks.measures.confidence import bound_95, wilson_95
 from reports.checks.measures.endings import ENDINGS
 from reports.checks.situation_names import GRANT
 from reports.checks.spec import CLAUSES, SAFETY, VIOLATED, Verdict
-from reports.checks.verdicts import Counts, decide, joint_verdict
+from reports.checks.verdicts import Counts, Whole, decide, joint_verdict, whole_verdict
 
 FORMAT = "lockref.results/1"
 
@@ -435,6 +435,11 @@ class Results(_Part):
     def worst(self) -> Verdict:
         """The worst of safety, liveness and claimed fairness, for a gate that knows one word."""
         return joint_verdict([self.verdict, self.liveness, self.fairness_claims])
+
+    @property
+    def whole(self) -> Whole:
+        """The verdict on the run in a word, which tells broken safety from broken liveness."""
+        return whole_verdict(safety=self.verdict, liveness=self.liveness, fairness=self.fairness_claims)
 
     @property
     def starved(self) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from lockref.durations import plain_duration
 from lockref.samples import HARNESS, LOCK, SERVER, Sample
 from lockref.words import counted
+from reports.checks.verdicts import whole_verdict
 from reports.soak.growth import BLOCKS, Growth, Verdict, counted_least, growth_of, memory_least
 from reports.soak.series import (
     WARM_UP_SHARE,
@@ -177,13 +178,12 @@ class SoakVerdict:
 
     def whole(self, *, safety: str, liveness: str, fairness: str) -> str:
         """The verdict of the whole soak in a word: the clauses', or what the lock leaks."""
-        if safety == "violated":
-            return safety
-        if self.verdict == "leaks":
+        clauses = whole_verdict(safety=safety, liveness=liveness, fairness=fairness)
+        if self.verdict == "leaks" and clauses != "violated":
             return self.verdict
-        if "violated" in (liveness, fairness):
-            return "not_live"
-        return "inconclusive" if "inconclusive" in (safety, liveness, fairness, self.verdict) else "held"
+        if clauses in ("violated", "not_live"):
+            return clauses
+        return "inconclusive" if "inconclusive" in (clauses, self.verdict) else "held"
 
     def told(self) -> dict[str, Any]:
         """The account as plain data for JSON."""

@@ -21,6 +21,11 @@ SETTLING_SHARE: Final = 2
 """The first faults come after half of the time between two plans: processes warm up without them."""
 
 
+def longest_unstruck_ns(every_ns: int) -> int:
+    """The length of a soak beyond which faults strike: none begins later than the longest one lasts before its end."""
+    return every_ns // SETTLING_SHARE + LENGTH_MAX_NS
+
+
 def plan_at_low_rate(scenario: Scenario, *, every_ns: int, lasting_ns: int, seed: int) -> FaultPlan:
     """The faults of a scenario once in every `every_ns`, for so long. Each time another seed draws them.
 

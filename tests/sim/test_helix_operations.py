@@ -21,7 +21,7 @@ from lockref.helix.operations.enabling import enable_cluster, enable_instance, e
 from lockref.helix.operations.operator import Operator
 from lockref.helix.operations.reading import read_status
 from lockref.helix.operations.status import ClusterStatus
-from lockref.helix.pipeline import AlarmKind
+from lockref.helix.pipeline import AlarmKind, Semantics
 from lockref.helix.records.messages import Message
 from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.served import OPERATIONS
@@ -232,6 +232,54 @@ def test_enabling_an_instance_ends_what_a_tool_of_helix_has_ordered(lists: list[
         assert json.loads(config.lists[OPERATIONS][-1])["OPERATION"] == "ENABLE"
         assert "INSTANCE_OPERATION" not in config.simple
         assert cluster.ask(enable_instance, "a", is_wanted=True) is False
+
+    cluster.play(script)
+
+
+def test_an_instance_that_is_to_be_swapped_out_goes_on():
+    """SWAP_OUT of Helix before 1.4: it serves until another one has everything, and here nobody swaps."""
+    cluster = Operated()
+    helix = cluster.helix
+
+    def script() -> None:
+        old = cluster.config("a")
+        swapped = {**old.simple, "INSTANCE_OPERATION": "SWAP_OUT"}
+        helix.put(PATHS.instance("a").config, replace(old, simple=swapped).to_json())
+        helix.until(lambda: bool(helix.alarms), "an alarm")
+        helix.sleep_ms(2000)
+        assert (len(cluster.a.held), len(cluster.b.held)) == (2, 2)
+        assert [each.text for each in helix.alarms] == [
+            f"{PATHS.instance('a').config}: the operation SWAP_OUT is not done by this controller; a goes on as before"
+        ]
+        status = cluster.status().instances[0]
+        assert (status.is_enabled, status.notes()) == (True, ["Helix' operation SWAP_OUT: nothing is swapped here"])
+        # Disabled beside it, it gives back; to enable it says nothing about the swap.
+        cluster.ask(enable_instance, "a", is_wanted=False)
+        cluster.until_held(0, 4)
+        assert cluster.ask(enable_instance, "a", is_wanted=True) is True
+        cluster.until_held(2, 2)
+        assert cluster.config("a").simple["INSTANCE_OPERATION"] == "SWAP_OUT"
+
+    cluster.play(script)
+
+
+@pytest.mark.parametrize("semantics", [Semantics.FIRST, Semantics.V0_7_1])
+def test_the_first_versions_know_neither_operations_nor_maintenance(semantics: Semantics):
+    """What tools of Helix 1.4 write into the cluster changes nothing for a controller that decides as those did."""
+    cluster = Operated(rebalancer="mod", semantics=semantics)
+    helix = cluster.helix
+
+    def script() -> None:
+        old = cluster.config("a")
+        helix.put(PATHS.instance("a").config, replace(old, lists={OPERATIONS: [operation("EVACUATE")]}).to_json())
+        path = PATHS.ideal_state(RESOURCE)
+        ideal = ZNRecord.from_json(helix.body(path) or b"", path)
+        helix.put(PATHS.maintenance, ZNRecord("MAINTENANCE").to_json())
+        helix.put(path, replace(ideal, simple={**ideal.simple, "REBALANCE_MODE": "FULL_AUTO"}).to_json())
+        helix.sleep_ms(2000)
+        assert (len(cluster.a.held), len(cluster.b.held), helix.alarms) == (2, 2, [])
+        helix.on("b", cluster.b.leave)
+        helix.until(lambda: len(cluster.a.held) == 4, "a gets the locks of b")
 
     cluster.play(script)
 

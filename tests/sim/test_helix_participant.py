@@ -409,6 +409,69 @@ def test_a_departure_that_nobody_confirms_is_told():
     helix.play(script)
 
 
+def test_a_departure_that_never_lands_is_told_though_the_session_ends():
+    """The states of the instance still say that it holds: whoever reads them alone is not told otherwise."""
+    helix = Helix()
+    n1, _, channel = helix.participant("n1")
+
+    def departure_lost(request: Request, ask: Asked) -> Reply:
+        return request_lost(request, ask) if request.verb == MULTI and N1.live in paths_of(request) else ask(request)
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.executed("n1", "RELEASED", "LOCKED")
+        channel.disturb = departure_lost
+        with pytest.raises(ReleaseFailed, match="its session has ended"):
+            helix.on("n1", n1.leave)
+        assert helix.stat(N1.live) is None
+
+    helix.play(script)
+
+
+def test_a_departure_whose_answer_was_lost_is_confirmed_by_what_is_gone():
+    """The second attempt finds nothing to remove, because the first one has landed: the lock is given back."""
+    helix = Helix()
+    n1, _, channel = helix.participant("n1")
+    left = [1]
+
+    def lost_once(request: Request, ask: Asked) -> Reply:
+        if request.verb == MULTI and N1.live in paths_of(request) and left[0]:
+            left[0] -= 1
+            return reply_lost(request, ask)
+        return ask(request)
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.executed("n1", "RELEASED", "LOCKED")
+        channel.disturb = lost_once
+        helix.on("n1", n1.leave)
+        assert (left, n1.held) == ([0], ())
+
+    helix.play(script)
+
+
+def test_an_instance_that_was_removed_has_lost_its_locks():
+    """Somebody removes its znode while it leaves, so its departure fails as a whole. Its session ends all the same."""
+    helix = Helix()
+    n1, _, channel = helix.participant("n1")
+
+    def removed_first(request: Request, ask: Asked) -> Reply:
+        if request.verb == MULTI and N1.live in paths_of(request):
+            helix.remove(N1.live)
+        return ask(request)
+
+    def script() -> None:
+        helix.join(n1, "n1")
+        helix.executed("n1", "RELEASED", "LOCKED")
+        channel.disturb = removed_first
+        with pytest.raises(LockLost, match="was removed from the cluster before it left"):
+            helix.on("n1", n1.leave)
+        assert n1.held == ()
+        assert helix.service.tamper("expire_session", "n1") == 0, "its session has ended"
+
+    helix.play(script)
+
+
 def test_both_clocks_must_agree_that_the_session_lives():
     """U2: the monotonic clock may stand still in a machine that is suspended, and the wall clock then tells."""
     helix = Helix()

@@ -97,7 +97,7 @@ def explore(
             )
             results = accounts.take(scenario, result, name, folder if len(loaded) == 1 else folder.part(scenario.name))
             if results is not None and (result.is_interrupted or interrupts.was_heard()):
-                folder.describe(verdict=results.verdict)
+                folder.describe(verdict=results.whole)
                 raise KeyboardInterrupt
         return accounts.conclude(folder)
 

@@ -82,7 +82,7 @@ def retry(console: Console, names: Sequence[str], *, provider: str | None, backe
     require_known(backend)
     paths = [path for name in names for path in find_failures(name)]
     about = provenance({"failures": list(names), "provider": provider, "backend": backend})
-    rows, codes = [], []
+    rows, codes, wholes = [], [], []
     with begin_run("replay", about) as folder:
         for number, path in enumerate(paths):
             part = folder if len(paths) == 1 else folder.part(f"failure-{number + 1}")
@@ -97,6 +97,7 @@ def retry(console: Console, names: Sequence[str], *, provider: str | None, backe
             results = account_of(console, tried.done, part, about=about)
             code = code_of([results]) or (0 if tried.is_complete or tried.is_reproduced else 3)
             codes.append(1 if tried.is_reproduced else code)
+            wholes.append(results.whole)
             word = "REPRODUCED" if tried.is_reproduced else "NOT REPRODUCED"
             console.say(
                 f"{word}   {tried.failure.clause}   {printable(tried.failure.id)}   {printable(tried.done.server)}   "
@@ -118,7 +119,7 @@ def retry(console: Console, names: Sequence[str], *, provider: str | None, backe
                 }
             )
         code = worst(codes)
-        folder.describe(status="finished", verdict=rows[0]["verdict"] if len(rows) == 1 else None, exit_code=code)
+        folder.describe(status="finished", verdict=wholes[0] if len(wholes) == 1 else None, exit_code=code)
     if console.as_json:
         console.document({"replays": rows})
     return code

@@ -225,7 +225,7 @@ def _account(
         results = accounts.take(order, result, source=name, part=parts[name], demands=question.demands.get(name))
         # Heard while a failure was shrunk, or lost on its way: the account is written all the same.
         if results is not None and (result.is_interrupted or interrupts.was_heard()):
-            folder.describe(verdict=results.verdict)
+            folder.describe(verdict=results.whole)
             _say_interrupted(console, folder)
             raise KeyboardInterrupt
     return abilities

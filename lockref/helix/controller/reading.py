@@ -34,7 +34,17 @@ from lockref.helix.rebalancers import Rebalancer, keep, nobody
 from lockref.helix.records import layout
 from lockref.helix.records.messages import STATE_TRANSITION, Message
 from lockref.helix.records.zn_record import ZNRecord
-from lockref.helix.served import DISABLE, EVACUATE, NotServed, is_enabled, mode_of, operation_of, rule_of
+from lockref.helix.served import (
+    DISABLE,
+    EVACUATE,
+    SWAP_OUT,
+    NotServed,
+    is_enabled,
+    may_hold,
+    mode_of,
+    operation_of,
+    rule_of,
+)
 from lockref.helix.state_model import StateModel
 from lockref.ports import Reply
 
@@ -94,6 +104,8 @@ class ClusterReader:
         self._looking = looking
         self._paths = paths
         self._semantics = semantics
+        # FIRST and 0.7.1 know no operations on an instance, and CURRENT decides without asking who is disabled.
+        self._is_ours = semantics is Semantics.OURS
         self._override = override
         self._rebalancer = rebalancer
         self._alarms: list[Alarm] = []
@@ -143,7 +155,7 @@ class ClusterReader:
             silent=live.silent,
             # Helix believes the reports and looks at nothing else: no report means "in the initial state". We look at
             # messages and pages, too. A report that was deleted would free a lock that an instance still holds.
-            trusts=self._semantics is not Semantics.OURS,
+            trusts=not self._is_ours,
         )
         replicas, settled = replicas_of(evidence)
         self._require_still_live(live, [each for states in replicas.values() for each in states if states[each].doubt])
@@ -231,6 +243,9 @@ class ClusterReader:
 
         Asked where it makes a difference, and once in a pass: the answer is the same for all resources.
         """
+        if self._semantics not in (Semantics.OURS, Semantics.CURRENT):
+            # Earlier versions know no maintenance.
+            return False
         if self._maintenance is None:
             path = self._paths.maintenance
             self._maintenance = self._looking.is_there(path)
@@ -383,7 +398,7 @@ class ClusterReader:
             if path not in self._last:
                 return Report(states=None, is_fresh=False), ""
             said = self._last[path]
-        if said.without and is_fresh and self._semantics is Semantics.OURS:
+        if said.without and is_fresh and self._is_ours:
             self._alarm(f"{path}: no CURRENT_STATE of {', '.join(said.without)}")
         return Report(states=said.states, is_fresh=is_fresh), said.model
 
@@ -421,11 +436,12 @@ class ClusterReader:
             except ConfigError as error:
                 self._alarm(f"{error}. {name} counts as enabled")
                 continue
-            operation = operation_of(record)
-            if operation or not is_enabled(record):
+            if not (may_hold(record) if self._is_ours else is_enabled(record)):
                 disabled.append(name)
+            operation = operation_of(record) if self._is_ours else ""
             if operation not in ("", DISABLE, EVACUATE):
-                self._alarm(f"{path}: the operation {operation} is not done by this controller; {name} holds nothing")
+                result = "goes on as before" if operation == SWAP_OUT else "holds nothing"
+                self._alarm(f"{path}: the operation {operation} is not done by this controller; {name} {result}")
             named = record.lists.get("HELIX_DISABLED_PARTITION", ())
             mapped = record.maps.get("HELIX_DISABLED_PARTITION", {})
             found = {*locks.get(name, ()), *named, *(lock for text in mapped.values() for lock in text.split(","))}

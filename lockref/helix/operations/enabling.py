@@ -22,7 +22,16 @@ from lockref.errors import ConfigError, did_you_mean, quote
 from lockref.helix.operations.operator import Operator
 from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord
-from lockref.helix.served import DISABLE, ENABLE, ENABLED, EVACUATE, is_enabled, operation_of, with_operation
+from lockref.helix.served import (
+    DISABLE,
+    ENABLE,
+    ENABLED,
+    EVACUATE,
+    SWAP_OUT,
+    is_enabled,
+    operation_of,
+    with_operation,
+)
 from lockref.runtime import NS_PER_MS
 
 TIMESTAMP: Final = "HELIX_ENABLED_TIMESTAMP"
@@ -54,10 +63,12 @@ def enable_instance(operator: Operator, cluster: str, name: str, *, is_wanted: b
 
     def changed(record: ZNRecord) -> ZNRecord:
         ended = operation_of(record) if is_wanted else ""
+        if ended == SWAP_OUT:
+            # It takes nothing from the instance, so Helix may end it later.
+            ended = ""
         if ended not in ("", DISABLE, EVACUATE):
             raise ConfigError(
-                f"instance {name} holds nothing under Helix' operation {ended}, which Helix itself must end; nothing "
-                "was written"
+                f"instance {name} is under Helix' operation {ended}, which Helix itself must end; nothing was written"
             )
         is_same_reason = is_wanted or not reason or record.simple.get(REASON) == reason
         if is_enabled(record) == is_wanted and is_same_reason and not ended:

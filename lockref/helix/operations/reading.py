@@ -27,7 +27,7 @@ from lockref.helix.operations.status import (
 )
 from lockref.helix.records import layout
 from lockref.helix.records.zn_record import ZNRecord
-from lockref.helix.served import is_enabled, mode_of, operation_of, rule_of
+from lockref.helix.served import is_enabled, may_hold, mode_of, operation_of, rule_of
 from lockref.helix.state_model import StateModel
 from lockref.ports import Reply
 from lockref.runtime import NS_PER_MS, NS_PER_S
@@ -193,7 +193,7 @@ class _StatusReader:
             port=simple.get(layout.PORT, ""),
             session=session,
             is_configured=config is not None,
-            is_enabled=config is None or (is_enabled(config) and not operation),
+            is_enabled=config is None or may_hold(config),
             reason=simple.get(REASON, ""),
             operation=operation,
             disabled_locks=disabled,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lockref.helix.records.messages import STATE_TRANSITION
+from lockref.helix.served import SWAP_OUT
 from lockref.helix.state_model import DROPPED
 from lockref.helix.zombies import silence_ns
 from lockref.runtime import NS_PER_S
@@ -107,7 +108,8 @@ class InstanceStatus:
         if self.reason:
             notes.append(f"disabled because: {self.reason}")
         if self.operation:
-            notes.append(f"Helix' operation {self.operation}: it gets no lock")
+            result = "nothing is swapped here" if self.operation == SWAP_OUT else "it gets no lock"
+            notes.append(f"Helix' operation {self.operation}: {result}")
         notes += [f"not for {', '.join(locks)} of {name}" for name, locks in self.disabled_locks.items()]
         stale = sum(each.is_stale for each in self.messages)
         if stale:

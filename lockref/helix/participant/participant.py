@@ -249,7 +249,8 @@ class Participant:
     def leave(self) -> None:
         """Give back every lock and end the session, so that others need not wait for its end. Idempotent.
 
-        Errors: LockLost if the session turned out to be over; ReleaseFailed if nobody answered.
+        Errors: LockLost if the session turned out to be over, or if somebody had removed this instance from the
+        cluster; ReleaseFailed if nobody answered.
         """
         if self._patience.is_leaving:
             return
@@ -260,21 +261,31 @@ class Participant:
 
     def _depart(self) -> None:
         was_holding = self._holdings.give_up_all()
-        reply = None
+        is_confirmed, is_open, is_removed = not was_holding, False, False
         for _ in range(DEPARTURE_ATTEMPTS if was_holding else 0):
             if self._session.state is SessionState.LOST:
                 break
             reply = self._session.multi(self._departure())
-            if reply.outcome is Outcome.APPLIED or reply.missing:
+            # What is not there was removed by an attempt whose answer was lost, else by somebody else.
+            is_confirmed = reply.outcome is Outcome.APPLIED or (reply.missing and is_open)
+            is_removed = reply.missing and not is_open
+            if is_confirmed or is_removed:
                 break
+            is_open |= reply.outcome is Outcome.AMBIGUOUS
         if was_holding and self._session.state is SessionState.LOST:
             raise LockLost(f"the session of {self._instance!r} was over before it left", reason="session ended")
         ended = self._session.end(self._own_session)
-        is_confirmed = reply is None or reply.outcome is Outcome.APPLIED
-        if ended is not None and not (is_confirmed and ended.outcome is Outcome.APPLIED):
+        if ended is not None and ended.outcome is not Outcome.APPLIED:
             raise ReleaseFailed(
                 f"instance {self._instance!r} has left, and nobody confirmed it. Its session ends by itself within "
                 f"{self._session.timeout_ns / NS_PER_S:g} s"
+            )
+        if is_removed:
+            raise LockLost(f"{self._instance!r} was removed from the cluster before it left", reason="removed")
+        if ended is not None and not is_confirmed:
+            raise ReleaseFailed(
+                f"instance {self._instance!r} has left, and its session has ended, but nobody confirmed that its "
+                "states say so"
             )
 
     def _departure(self) -> list[Operation]:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 PAGES: Final = ("report.html", "evaluation.html", "comparison.html", "fingerprint.html")
 """What a run folder's page may be called, the one to be opened first."""
 
+_STYLES: Final = {"held": "good", "violated": "bad", "not_live": "bad", "leaks": "bad"}
+"""By verdict of a whole run."""
+
 _LEFT_OUT: Final = ("spark", "recording", "chunks", "quarantine", "tables")
 """Folders of a run that are of no use elsewhere: the page and `lockref check` need none of them."""
 
@@ -59,7 +62,7 @@ def list_runs(console: Console, *, count: int) -> int:
     width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
         ended = str(row["verdict"] or row["status"] or "unknown").replace("_", " ")
-        style = {"held": "good", "violated": "bad", "leaks": "bad"}.get(str(row["verdict"]), "")
+        style = _STYLES.get(str(row["verdict"]), "")
         what = short(str(row["command"]), 90)
         size, age = size_in_words(int(row["bytes"])), age_in_words(row["age_s"])
         console.say(f"{row['name']:<{width}}  {ended:<14} {size:>8}  {age:>8}  {what}", style=style)
@@ -88,7 +91,7 @@ def show_run(console: Console, name: str) -> int:
     failures = _stored(parts)
     files = sorted(path.relative_to(folder) for path in _files(folder))
     if console.as_json:
-        told = [{"part": str(path.relative_to(folder)), "verdict": one.worst, "statement": one.statement}
+        told = [{"part": str(path.relative_to(folder)), "verdict": one.whole, "statement": one.statement}
                 for path, one in parts]  # fmt: skip
         document = {**_row(folder, about), "path": str(folder), "about": dict(about), "parts": told}
         console.document({**document, "failures": [path.stem for path in failures], "files": [*map(str, files)]})
@@ -102,9 +105,9 @@ def show_run(console: Console, name: str) -> int:
         if value is not None and value != "":
             console.say(f"{label:<9} {printable(str(value), limit=400)}")
     for path, one in parts:
-        style = {"held": "good", "violated": "bad", "leaks": "bad"}.get(one.worst, "")
+        style = _STYLES.get(one.whole, "")
         title = one.title or path.name
-        console.say(f"{one.worst.replace('_', ' '):<13} {short(title)}: {short(one.statement, 300)}", style=style)
+        console.say(f"{one.whole.replace('_', ' '):<13} {short(title)}: {short(one.statement, 300)}", style=style)
     for failure in failures:
         console.say(f"failure   lockref replay {failure.stem}")
     top = sorted({path.parts[0] for path in files})

@@ -14,6 +14,7 @@ import click
 from lockref.cli.jobs.shown.console import Console, printable
 from lockref.words import counted
 from reports.account import check_line, judged_history, summarised_results, write_results, write_run
+from reports.checks.verdicts import whole_verdict
 from reports.explanation.recorded import RecordedCauses
 from reports.formats.document import document_of, joint_digest
 from reports.formats.exit_codes import code_of, gate, worst
@@ -175,8 +176,15 @@ def conclude(
         ended.update({"not applicable": len(skipped), "could not be run": len(errors)})
         console.say("in all: " + ", ".join(f"{number:,} {how}" for how, number in ended.items() if number))
     document = document_of(results, digest=joint_digest(results), folder=folder.path, skipped=skipped, errors=errors)
+    whole = whole_verdict(
+        safety=str(document["verdict"]),
+        liveness=str(document["liveness"]),
+        fairness=str(document["fairness_claims"]),
+    )
     document |= further
-    folder.describe(status="finished" if failed is None else "failed", verdict=document["verdict"], exit_code=code)
+    folder.describe(
+        status="finished" if failed is None else "failed", verdict=further.get("verdict", whole), exit_code=code
+    )
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotation_lines(results, **gate(allowed)):
             console.command(line)

@@ -17,6 +17,7 @@ from reports.checks.verdicts import joint_verdict
 from reports.formats.exit_codes import HELD, INCONCLUSIVE, VIOLATED
 from reports.html.soak import write_soak_page
 from scenarios.runs import RunFolder, nothing_recorded, provenance
+from scenarios.soak.plans import longest_unstruck_ns
 from scenarios.soak.running import Soaked, soak_on, soak_plan
 from scenarios.soak.stretches import next_stretch, soaked_ns, stretch_folders
 
@@ -41,7 +42,7 @@ def soak(console: Console, asked: Asked, *, allowed: Sequence[int]) -> int:
     if plan is not None and not plan.faults:
         raise ConfigError(
             f"--for {plain_duration(asked.lasting_ns)} is too short for faults each {plain_duration(asked.every_ns)}: "
-            "none would strike; give a longer --for, or a shorter --every"
+            f"none would strike; give --for more than {plain_duration(longest_unstruck_ns(asked.every_ns))}"
         )
     with begin_run("soak", provenance(asked.told())) as folder:
         return _soak_in(console, folder, asked, lasting_ns=asked.lasting_ns, allowed=allowed)

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from lockref.cli.jobs.shown.console import Console
 from lockref.cli.main import run
 from reports.formats.results import load_results
 
 Capture = pytest.CaptureFixture[str]
+
+STRICT = "version: 1\nname: slow\nworkload: {hold: 2s, cycles: 1}\nthresholds: ['hold.p50 < 1s']\n"
 
 
 @pytest.fixture
@@ -41,6 +44,22 @@ def test_runs_are_listed_newest_first(kept: Path, capsys: Capture) -> None:
     rows = json.loads(capsys.readouterr().out)["runs"]
     assert [(row["verdict"], row["exit_code"]) for row in rows] == [("violated", 1), ("held", 0)]
     assert all(row["bytes"] > 1000 for row in rows)
+
+
+def test_a_run_that_broke_liveness_alone_is_listed_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Its safety held, and it stops a gate with 4: the list, the run's page and `run.json` say one word, in red."""
+    monkeypatch.chdir(tmp_path)
+    Path("strict.yaml").write_text(STRICT)
+    assert run(["sim", "strict.yaml", "--seeds", "1..3"]) == 4
+    assert json.loads((latest() / "run.json").read_text())["verdict"] == "not_live"
+    capsys.readouterr()
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(Console, "say", lambda _self, text, style="": told.append((text, style)))
+    assert run(["runs", "list"]) == 0
+    assert run(["runs", "show"]) == 0
+    assert [style for text, style in told if "not live" in text] == ["bad", "bad"]
 
 
 def test_no_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

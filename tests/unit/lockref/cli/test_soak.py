@@ -24,7 +24,7 @@ def test_a_soak_that_goes_on_takes_no_other_setting(capsys):
 def test_a_soak_that_is_too_short_for_its_faults_is_refused(place, capsys):
     """It would be flat, and no fault had struck."""
     assert run(["soak", "--backend", "ministack", "--faults", "e11-create-reply-lost", "--for", "30s"]) == 2
-    assert "none would strike" in capsys.readouterr().err
+    assert "none would strike; give --for more than 35 s" in capsys.readouterr().err
     assert not list(place.glob(".lockref/runs/*-soak"))
 
 

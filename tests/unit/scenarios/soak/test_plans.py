@@ -6,7 +6,7 @@ import pytest
 
 from lockref.errors import ConfigError
 from scenarios.definition.load import load_scenario
-from scenarios.soak.plans import LENGTH_MAX_NS, plan_at_low_rate
+from scenarios.soak.plans import LENGTH_MAX_NS, longest_unstruck_ns, plan_at_low_rate
 from scenarios.soak.running import soak_scenario
 
 MINUTE = 60_000_000_000
@@ -62,3 +62,10 @@ def test_the_scenario_of_a_soak_keeps_its_workload_and_loses_its_faults():
     assert (scenario.faults, scenario.swarm, scenario.workload.cycles.least) == ([], None, 10**9)
     with pytest.raises(ConfigError, match="Delta log"):
         soak_scenario("w16-under-lock")
+
+
+def test_the_shortest_soak_in_which_faults_strike_is_told():
+    """One nanosecond more than that has the first faults."""
+    scenario, longest_ns = load_scenario("e11-create-reply-lost"), longest_unstruck_ns(MINUTE)
+    for lasting_ns, is_struck in ((longest_ns, False), (longest_ns + 1, True)):
+        assert bool(plan_at_low_rate(scenario, every_ns=MINUTE, lasting_ns=lasting_ns, seed=1).faults) is is_struck
