@@ -190,7 +190,17 @@ def run_real(
                     injection_of(plan, jobs, recorder=recorder, runtime=runtime, decode=mixture.decode, server=server)
                 )
             with HostWatch(runtime) as host:
-                reports = _contend(jobs, row, recorder, resource, runtime, kept, spool, raise_if_interrupted, injection)
+                reports = _contend(
+                    jobs,
+                    row,
+                    recorder,
+                    resource,
+                    runtime=runtime,
+                    kept=kept,
+                    spool=spool,
+                    raise_if_interrupted=raise_if_interrupted,
+                    injection=injection,
+                )
             row["host_late_ns"] = max(host.late_ns, reports.host_late_ns)
             if TASKS_LEFT in measures_of(scenario.thresholds) and reports.is_complete:
                 row["tasks_left"] = sorted(reports.tasks_left)
@@ -281,6 +291,7 @@ def _contend(
     row: RunRow,
     recorder: Recorder,
     resource: Channel,
+    *,
     runtime: ThreadRuntime,
     kept: Path,
     spool: Path,

@@ -58,6 +58,14 @@ class Operated:
 
         self.helix.play(whole)
 
+    def begin_maintenance(self, mode: str) -> None:
+        """An administrator begins it, in a cluster whose resource has this rebalance mode."""
+        path = PATHS.ideal_state(RESOURCE)
+        old = ZNRecord.from_json(self.helix.body(path) or b"", path)
+        self.helix.put(PATHS.maintenance, ZNRecord("MAINTENANCE").to_json())
+        self.helix.put(path, replace(old, simple={**old.simple, "REBALANCE_MODE": mode}).to_json())
+        self.helix.sleep_ms(1000)
+
     def until_held(self, by_a: int, by_b: int) -> None:
         self.helix.until(
             lambda: (len(self.a.held), len(self.b.held)) == (by_a, by_b), f"a holds {by_a} and b {by_b} locks"
@@ -309,11 +317,7 @@ def test_maintenance_keeps_the_locks_of_full_auto_resources_where_they_are(mode:
     helix = cluster.helix
 
     def script() -> None:
-        path = PATHS.ideal_state(RESOURCE)
-        old = ZNRecord.from_json(helix.body(path) or b"", path)
-        helix.put(PATHS.maintenance, ZNRecord("MAINTENANCE").to_json())
-        helix.put(path, replace(old, simple={**old.simple, "REBALANCE_MODE": mode}).to_json())
-        helix.sleep_ms(1000)
+        cluster.begin_maintenance(mode)
         helix.on("a", cluster.a.leave)
         helix.sleep_ms(5000)
         assert len(cluster.b.held) == (2 if mode == "FULL_AUTO" else 4)
@@ -331,11 +335,7 @@ def test_in_maintenance_who_is_disabled_gives_back_and_nobody_gets_it(what: str)
     helix = cluster.helix
 
     def script() -> None:
-        path = PATHS.ideal_state(RESOURCE)
-        old = ZNRecord.from_json(helix.body(path) or b"", path)
-        helix.put(PATHS.maintenance, ZNRecord("MAINTENANCE").to_json())
-        helix.put(path, replace(old, simple={**old.simple, "REBALANCE_MODE": "FULL_AUTO"}).to_json())
-        helix.sleep_ms(1000)
+        cluster.begin_maintenance("FULL_AUTO")
         kept = cluster.a.held[1:] if what == "lock" else ()
         if what == "lock":
             cluster.ask(enable_lock, instance="a", resource=RESOURCE, lock=cluster.a.held[0], is_wanted=False)
