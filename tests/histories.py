@@ -51,7 +51,8 @@ class History:
     """One run under construction. Events may be added in any order; they are recorded by time.
 
     wall_ahead: by node, how far its wall clock is ahead of true time. mono_ahead: the same of its monotonic clock, from
-    each of some instants on. A clock that stood still from 10 to 30 is `{30: -20}`.
+    each of some instants on. A clock that stood still from 10 to 30 is `{30: -20}`. wall_steps: likewise, on top of
+    `wall_ahead`.
     """
 
     run: dict[str, Any] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class History:
     lock: str = LOCK
     wall_ahead: dict[str, int] = field(default_factory=dict)
     mono_ahead: dict[str, dict[int, int]] = field(default_factory=dict)
+    wall_steps: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._events: list[tuple[int, int, dict[str, Any]]] = []
@@ -173,7 +175,7 @@ class History:
         owner = f"owner-{node}" if owner is None else owner
         sent = applied if sent is None else sent
         request = self.call(node, Op.ACQUIRE, call, task=task, late_ns=late_ns)
-        until = None if valid_for is None else sent + self.wall_ahead.get(node, 0) + valid_for
+        until = None if valid_for is None else sent + self._wall_ahead(node, sent) + valid_for
         made = self.write(
             node, Op.ACQUIRE, sent=sent, applied=applied, replied=returned, owner=owner, token=token,
             valid_until=until, if_version=if_version, version=version, task=task,
@@ -183,7 +185,7 @@ class History:
         return Held(node, task, request, owner, token, made)
 
     def renewed(self, held: Held, *, at: int, valid_for: int = 100, if_version: str | None = None) -> None:
-        until = at + self.wall_ahead.get(held.node, 0) + valid_for
+        until = at + self._wall_ahead(held.node, at) + valid_for
         self.write(held.node, Op.RENEW, sent=at, owner=held.owner, token=held.token, valid_until=until,
                    if_version=if_version, task="heartbeat")  # fmt: skip
 
@@ -234,13 +236,12 @@ class History:
         for at, _, row in sorted(self._events, key=lambda entry: entry[:2]):
             event = dict(row)
             node = event["node"]
-            wall = ABSENT if node == "operator" else at + self.wall_ahead.get(node, 0)
-            recorder.event(stamp=(at, wall, at + self._mono_ahead(node, at), event.pop("task")), **event)
+            wall = ABSENT if node == "operator" else at + self._wall_ahead(node, at)
+            recorder.event(stamp=(at, wall, at + _since(self.mono_ahead.get(node, {}), at), event.pop("task")), **event)
         return recorder
 
-    def _mono_ahead(self, node: str, at: int) -> int:
-        changes = self.mono_ahead.get(node, {})
-        return changes[max(begun)] if (begun := [since for since in changes if since <= at]) else 0
+    def _wall_ahead(self, node: str, at: int) -> int:
+        return self.wall_ahead.get(node, 0) + _since(self.wall_steps.get(node, {}), at)
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         return tables(self)
@@ -251,6 +252,11 @@ class History:
     def verdict(self, clause: str) -> dict[str, Any]:
         """The one verdict of this run for a clause, `witness` parsed."""
         return verdict(self.judged(), clause)
+
+
+def _since(changes: dict[int, int], at: int) -> int:
+    """The last of some changes by an instant; 0 before all of them."""
+    return changes[max(begun)] if (begun := [since for since in changes if since <= at]) else 0
 
 
 def tables(*histories: History) -> tuple[pa.Table, pa.Table]:

@@ -6,7 +6,7 @@ dictionaries are short and fast enough here. Times stay those of the history; wh
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -18,7 +18,7 @@ from lockref.strict_json import NotJson, read_object
 from lockref.words import OPERATOR
 from reports.checks.summary import Finding
 from reports.explanation.explanation import ToldFault
-from reports.explanation.run_records import Call, Exchange, Row, Strike, Tenure
+from reports.explanation.run_records import Call, Exchange, Reading, Row, Strike, Tenure
 
 ROWS_MAX: Final = 20_000
 """A longer run is looked at only around the failure: so many of its events, those nearest to it."""
@@ -59,7 +59,7 @@ class RunFacts:
         self.strikes: list[Strike] = []
         self._yes: dict[int, list[Row]] = {}
         self.noes: list[Row] = []
-        self._walls: dict[str, list[tuple[int, int]]] = {}
+        self._readings: dict[str, list[Reading]] = {}
         self._read()
         self.tenures = self._tenures()
 
@@ -69,8 +69,8 @@ class RunFacts:
         open_strikes: dict[str, tuple[int, str]] = {}
         for row in self.rows:
             kind, node = row["kind"], row["node"]
-            if row["wall_ns"] is not None and node and kind not in ("applied", "fault"):
-                self._walls.setdefault(node, []).append((row["at_ns"], row["wall_ns"]))
+            if node and kind not in ("applied", "fault") and (read := _reading_of(row)) is not None:
+                self._readings.setdefault(node, []).append(read)
             if kind == "call":
                 self._call(row)
             elif kind == "return":
@@ -111,7 +111,7 @@ class RunFacts:
         self.exchanges[number] = Exchange(
             number=number, seq=row["seq"], node=row["node"], task=row["task"] or "", key=row["lock"] or "",
             op=row["op"], condition=row["if_version"] or "", sent_ns=row["at_ns"], owner=row["owner"] or "",
-            token=row["token"], stamp_ns=row["valid_until_ns"],
+            token=row["token"], stamp_ns=row["valid_until_ns"], clocks=_reading_of(row),
         )  # fmt: skip
 
     def _answered(self, row: Row) -> None:
@@ -250,9 +250,12 @@ class RunFacts:
         return any(exchange.applied for exchange in self.exchanges.values())
 
     def yes_from(self, request: int | None, at_ns: int) -> Row | None:
-        """The first yes of a guard from an instant on. request: the call that was granted; None: that of nobody."""
+        """The first yes from an instant on that the client itself heard. request: of its granted call; None: of nobody.
+
+        An observer asks a guard, too, even that of a client that is paused: nobody acts upon what it hears.
+        """
         said = self._yes.get(request, []) if request is not None else []
-        return next((row for row in said if row["at_ns"] >= at_ns), None)
+        return next((row for row in said if row["at_ns"] >= at_ns and row["op"] != "none"), None)
 
     def looked(self, node: str, *, begin_ns: int, end_ns: int) -> bool:
         """True if the node asked the store something within a stretch of time, and had the answer in it."""
@@ -261,17 +264,28 @@ class RunFacts:
             for exchange in self.exchanges_of(node, begin_ns=begin_ns, end_ns=end_ns)
         )
 
+    def reading(self, node: str, at_ns: int) -> Reading | None:
+        """The last reading of a node's clocks by an instant, else its first one; None where nobody recorded any."""
+        readings = self._readings.get(node)
+        if not readings:
+            return None
+        return readings[max(0, bisect_right(readings, at_ns, key=lambda read: read.at_ns) - 1)]
+
+    def reading_after(self, node: str, at_ns: int) -> Reading | None:
+        """The first reading of a node's clocks from an instant on; None where there is none."""
+        readings = self._readings.get(node, [])
+        place = bisect_left(readings, at_ns, key=lambda read: read.at_ns)
+        return readings[place] if place < len(readings) else None
+
     def clock_ahead_ns(self, node: str, at_ns: int) -> int | None:
         """The lead of this node's wall clock over true time at an instant; None where nobody recorded it.
 
         Only clocks of a simulation can be compared with true time: there the world's own rows have both.
         """
-        readings = self._walls.get(node)
-        if not readings or self._epoch_ns is None:
+        read = self.reading(node, at_ns)
+        if read is None or self._epoch_ns is None:
             return None
-        place = max(0, bisect_right(readings, (at_ns, 2**63)) - 1)
-        true_ns, wall_ns = readings[place]
-        return wall_ns - true_ns - self._epoch_ns
+        return read.wall_ns - read.at_ns - self._epoch_ns
 
     @property
     def _epoch_ns(self) -> int | None:
@@ -283,28 +297,41 @@ class RunFacts:
 
     def on_clock_ns(self, node: str, stamp_ns: int) -> int | None:
         """The true time at which this node's wall clock shows a stamp; None where nobody knows."""
-        readings = self._walls.get(node)
+        readings = self._readings.get(node)
         if not readings or self._epoch_ns is None:
             return None
-        for (true_ns, wall_ns), (next_true_ns, next_wall_ns) in pairwise(readings):
-            if wall_ns <= stamp_ns < next_wall_ns and next_wall_ns > wall_ns:
-                share = (stamp_ns - wall_ns) / (next_wall_ns - wall_ns)
-                return true_ns + round(share * (next_true_ns - true_ns))
-        true_ns, wall_ns = readings[-1] if stamp_ns >= readings[-1][1] else readings[0]
-        return true_ns + stamp_ns - wall_ns
+        for read, following in pairwise(readings):
+            if read.wall_ns <= stamp_ns < following.wall_ns:
+                share = (stamp_ns - read.wall_ns) / (following.wall_ns - read.wall_ns)
+                return read.at_ns + round(share * (following.at_ns - read.at_ns))
+        nearest = readings[-1] if stamp_ns >= readings[-1].wall_ns else readings[0]
+        return nearest.at_ns + stamp_ns - nearest.wall_ns
 
-    def stamp_of(self, grant: Row) -> int | None:
-        """The stamp of the last record of a grant: until when it is valid, on its writer's clock."""
+    def _writes_of(self, grant: Row) -> list[Exchange]:
+        """The requests of its holder that wrote the records of a grant, in the order in which they took effect."""
         end_ns = grant["end_hi_ns"] if grant["end_hi_ns"] is not None else self.end_ns + 1
-        stamps = [
-            (exchange.landed_ns, exchange.stamp_ns)
+        landed = [
+            (exchange.landed_ns, exchange.number, exchange)
             for exchange in self.exchanges.values()
-            if exchange.owner == grant["owner"]
-            and exchange.stamp_ns is not None
+            if exchange.is_write
+            and exchange.owner == grant["owner"]
             and exchange.landed_ns is not None
             and grant["begin_lo_ns"] <= exchange.landed_ns < end_ns
         ]
-        return max(stamps)[1] if stamps else None
+        return [exchange for _, _, exchange in sorted(landed, key=lambda each: each[:2])]
+
+    def first_write_of(self, grant: Row) -> Exchange | None:
+        """The holder's request that made the first record of a grant; None where nobody knows."""
+        return next(iter(self._writes_of(grant)), None)
+
+    def last_write_of(self, grant: Row) -> Exchange | None:
+        """The holder's request that made the last record of a grant; None where nobody knows."""
+        return next(reversed(self._writes_of(grant)), None)
+
+    def stamp_of(self, grant: Row) -> int | None:
+        """The stamp of the last record of a grant: until when it is valid, on its writer's clock."""
+        stamps = [exchange.stamp_ns for exchange in self._writes_of(grant) if exchange.stamp_ns is not None]
+        return stamps[-1] if stamps else None
 
     @property
     def nodes(self) -> list[str]:
@@ -335,6 +362,13 @@ def detail_of(row: Row) -> dict[str, Any]:
         return read_object(row["detail"] or "{}")
     except NotJson:
         return {}
+
+
+def _reading_of(row: Row) -> Reading | None:
+    """The clocks of a row's client; None where they were not recorded."""
+    if row["wall_ns"] is None or row["mono_ns"] is None:
+        return None
+    return Reading(at_ns=row["at_ns"], wall_ns=row["wall_ns"], mono_ns=row["mono_ns"])
 
 
 def _unplanned(fault_id: str, kind: str, node: str) -> ToldFault:

@@ -6,6 +6,7 @@ from typing import Final
 
 from lockref.durations import plain_duration
 from lockref.words import counted
+from reports.explanation.own_clocks import late_yes
 from reports.explanation.run_records import Row
 from reports.explanation.telling import Cause, Teller, entries, plain, times, with_article
 
@@ -137,7 +138,11 @@ def loss_notice(tell: Teller) -> Cause:
             "a correct lock compares its own clock with its deadline before each yes, and says no from then on",
         ),
     )
-    grant = facts.grant_of(node, min(due_ns, at_ns))
+    grant, misled = facts.grant_of(node, min(due_ns, at_ns)), ""
+    if grant is not None and kind not in ("told without cause", "loss not reported"):
+        by_clock = late_yes(tell, grant, at_ns)
+        if by_clock.said:
+            misled, demand = by_clock.said, by_clock.demand
     successor = facts.successor(grant) if grant is not None else None
     if kind == "told without cause" or (successor is not None and successor["begin_hi_ns"] > max(at_ns, due_ns)):
         successor = None
@@ -155,7 +160,7 @@ def loss_notice(tell: Teller) -> Cause:
             last,
             tell.faults(until_ns, [node], since_ns=since_ns),
             tell.took_over(successor) if successor is not None else "",
-            told,
+            f"{told}: {misled}" if misled else told,
             demand,
         ),
     )

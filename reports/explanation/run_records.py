@@ -18,12 +18,22 @@ UNANSWERED: Final = ("ambiguous", "none")
 Row = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The two clocks of a client at one instant of true time."""
+
+    at_ns: int
+    wall_ns: int
+    mono_ns: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Exchange:
     """One request of a client to the store, and what became of it.
 
     applied: the instant and the outcome of each time that the store took it up; a repeated delivery makes several.
-    outcome: what the client heard; empty where it heard nothing.
+    outcome: what the client heard; empty where it heard nothing. clocks: the client's own at the sending; None where
+    nobody recorded them.
     """
 
     number: int
@@ -41,6 +51,7 @@ class Exchange:
     replied_ns: int | None = None
     outcome: str = ""
     version: str = ""
+    clocks: Reading | None = None
 
     @property
     def is_write(self) -> bool:
@@ -54,6 +65,11 @@ class Exchange:
     @property
     def is_unanswered(self) -> bool:
         return self.replied_ns is None or self.outcome in UNANSWERED
+
+    @property
+    def is_refused(self) -> bool:
+        """True where the client heard that the record was not what its condition asks for."""
+        return self.replied_ns is not None and self.outcome == "precondition_failed"
 
 
 @dataclass(slots=True, kw_only=True)

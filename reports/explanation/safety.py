@@ -6,23 +6,14 @@ from typing import Any, Final
 
 from lockref.words import IF_ABSENT
 from reports.explanation.facts import begin_of
+from reports.explanation.own_clocks import ASK_BEFORE_YES, early_takeover, late_yes
 from reports.explanation.run_records import Row, Tenure
 from reports.explanation.scene import late_belief, wrong_yes
 from reports.explanation.telling import Cause, Teller, entries, plain
 from reports.formats.text import short
 
-ASK_BEFORE_YES: Final = (
-    "a correct lock compares its own clock with the end of its last confirmed lease before each yes, and says no"
-)
-ASK_BOTH_CLOCKS: Final = (
-    "a correct lock asks its monotonic clock and its wall clock, since the former stands still while the machine "
-    "sleeps, and says no once either is past the end of its last confirmed lease"
-)
 ASK_THE_SERVICE: Final = (
     "a correct lock says no from the moment at which the service may have given the lock to another"
-)
-WAIT_FOR_END: Final = (
-    "a correct lock replaces the record of another only once the time of that record{bound} has passed on its own clock"
 )
 TOKEN_HELPS: Final = "a token that rises with each grant lets the resource refuse what comes late all the same"
 NAME_OWN_VERSION: Final = (
@@ -33,6 +24,10 @@ _LATE_NS: Final = 100_000_000
 GIVE_TOKEN: Final = (
     "a correct lock says no once its lease is over, and gives a token that rises with each grant, so that the resource "
     "can refuse a late write"
+)
+TOKEN_ALONE: Final = (
+    "no guard stops a write that is under way when the lease ends: only a token that rises with each grant, and that "
+    "the resource compares, does"
 )
 
 
@@ -126,20 +121,19 @@ def belief(tell: Teller) -> Cause:
         overlap += f", and both went on until {tell.at(end_ns)}"
     if is_belated:
         overlap = f" while {other} did, too"
-    why = ": it did not ask whether its lease was over" if is_over and not is_early else ""
-    has_slept = bool(why) and pause is not None and pause.fault.kind == "suspend"
-    if has_slept:
-        # The lock may have asked its monotonic clock, which stood still.
-        why = ": it did not ask a clock that goes on while the machine sleeps"
-    foreign = _foreign_end(tell, grant)
+    why, demand = "", ASK_BEFORE_YES if until_ns is not None else ASK_THE_SERVICE
+    foreign, misled = _foreign_end(tell, grant), ""
     if foreign:
         demand = NAME_OWN_VERSION
     elif is_early:
-        demand = WAIT_FOR_END.format(bound=tell.bound())
-    elif has_slept:
-        demand = ASK_BOTH_CLOCKS
-    else:
-        demand = ASK_BEFORE_YES if until_ns is not None else ASK_THE_SERVICE
+        assert taken is not None, "asked above"
+        by_clock = early_takeover(tell, taken, grant, taken["begin_hi_ns"])
+        misled, demand = by_clock.said, by_clock.demand
+    elif is_over:
+        assert grant is not None, "asked above"
+        by_clock = late_yes(tell, grant, last_yes_ns, end_ns)
+        demand = by_clock.demand
+        why = f": {by_clock.said or 'it did not ask whether its lease was over'}"
     cause = tell.brief_fault(last_yes_ns, nodes, since_ns=since_ns)
     entered = tell.brief_takeover(taken) if taken is not None else f"{other} said yes from {tell.at(begin_ns)} on"
     began = f"{one} was granted the lock and said yes from {tell.at(since_ns)} on"
@@ -149,6 +143,7 @@ def belief(tell: Teller) -> Cause:
             tell.held(grant) if grant is not None else began,
             tell.faults(last_yes_ns, nodes, since_ns=since_ns),
             tell.took_over(taken) if taken is not None else "",
+            misled,
             f"{yes}{overlap}{why}",
             demand,
         ),
@@ -207,11 +202,21 @@ def effect(tell: Teller) -> Cause:
         brief = f"{who} wrote at {tell.at(at_ns)}{looking}"
     else:
         brief = wrote
-    reasons = []
-    if yes_ns is not None and until_ns is not None and yes_ns > until_ns:
+    reasons, misled = [], ""
+    demand = GIVE_TOKEN if until_ns is not None else f"{ASK_THE_SERVICE}; {TOKEN_HELPS}"
+    if grant is not None and yes_ns is not None and until_ns is not None and yes_ns > until_ns:
         reasons.append(f"its guard had just said yes, {tell.length(yes_ns - until_ns)} after its lease was over")
+        by_clock = late_yes(tell, grant, yes_ns)
+        if by_clock.said:
+            reasons.append(by_clock.said)
+            demand = f"{by_clock.demand}; {TOKEN_HELPS}"
     elif yes_ns is not None:
         reasons.append(f"its guard had said yes at {tell.at(yes_ns)}")
+        if successor is not None and until_ns is not None and successor["begin_hi_ns"] < until_ns:
+            by_clock = early_takeover(tell, successor, grant, successor["begin_hi_ns"])
+            misled, demand = by_clock.said, f"{by_clock.demand}; {TOKEN_HELPS}"
+        elif until_ns is not None:
+            demand = TOKEN_ALONE
     if asked_nothing:
         began = "woke" if woke_ns is not None else "was granted the lock"
         reasons.append(f"it had no certain answer of the store since it {began}")
@@ -226,8 +231,9 @@ def effect(tell: Teller) -> Cause:
             tell.held(grant) if grant is not None else "",
             tell.faults(at_ns, [node], since_ns=since_ns),
             tell.took_over(successor) if successor is not None else "",
+            misled,
             f"{wrote}{why}",
-            _EFFECTS.get(kind, GIVE_TOKEN if until_ns is not None else f"{ASK_THE_SERVICE}; {TOKEN_HELPS}"),
+            _EFFECTS.get(kind, demand),
         ),
     )
 
@@ -291,6 +297,7 @@ def takeover(tell: Teller) -> Cause:
             else "showed a time past its end from the start"
         )
         clock = f"the clock of {who}{off} {shown}"
+    by_clock = early_takeover(tell, ending, grant, at_ns)
     return Cause(
         parts=((1, tell.brief_fault(at_ns, nodes)), (0, told)),
         sentences=(
@@ -298,7 +305,8 @@ def takeover(tell: Teller) -> Cause:
             tell.faults(at_ns, nodes),
             told,
             clock,
-            WAIT_FOR_END.format(bound=tell.bound()),
+            by_clock.said,
+            by_clock.demand,
         ),
     )
 

@@ -279,9 +279,10 @@ class Teller:
         return f"the store had broken its own promise before{when}: {plain(str(fault.get('text')))}"
 
     def departures(self) -> list[str]:
-        """Departures of this run from what its lock is promised, a sentence each."""
+        """Departures of this run from what its lock is promised, a sentence each, and what they change."""
         left = entries(self.facts.witness, "beyond_promise")
-        return [f"this run departs from what the lock is promised: {each.get('text')}" for each in left]
+        told = [f"this run departs from what the lock is promised: {each.get('text')}" for each in left]
+        return [*told, "that excuses nothing: the scenario asks for the clause all the same"] if told else []
 
 
 _LONG_NS: Final = re.compile(r"\b(\d{4,19}) ns\b")

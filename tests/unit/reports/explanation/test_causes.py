@@ -73,13 +73,63 @@ def test_a_paused_holder_that_believes_on() -> None:
     assert "n2 took the lock over at 11.500 s, 1 s after the lease of n1 had ended" in told.paragraph
 
 
-def test_a_holder_that_slept_is_not_said_to_have_asked_nothing() -> None:
-    """A clock that stands still while the machine sleeps may have been asked: the other clock is what is missing."""
-    slept = explained(paused_holder(kind="suspend"), "S3", [replace(PAUSE, kind="suspend")]).paragraph
-    assert "it did not ask a clock that goes on while the machine sleeps" in slept
+def misled(*, wall: dict[int, int] | None = None, mono: dict[int, int] | None = None, **kind: Any) -> History:
+    """A paused holder whose clocks are off from some instants on."""
+    history = paused_holder(**kind)
+    history.wall_steps, history.mono_ahead = {"n1": wall or {}}, {"n1": mono or {}}
+    return history
+
+
+def test_a_holder_whose_clock_misled_it_is_not_said_to_have_asked_nothing() -> None:
+    """S3: which of its clocks said that its lease was not over, and by how much it was wrong."""
+    woke = 13 * S
+    slept = explained(misled(mono={woke: -12 * S}, kind="suspend"), "S3", [replace(PAUSE, kind="suspend")]).paragraph
+    assert "by the monotonic clock of n1, which had counted 12 s too little, its lease was not over" in slept
     assert "asks its monotonic clock and its wall clock" in slept
-    assert "did not ask whether" not in slept
-    assert "did not ask whether its lease was over" in explained(paused_holder(), "S3", [PAUSE]).paragraph
+    back = explained(misled(wall={2 * S: -20 * S}), "S3", [PAUSE]).paragraph
+    assert "by the wall clock of n1, which had counted 20 s too little, its lease was not over" in back
+    assert "asks its monotonic clock, too" in back
+    slow = explained(misled(wall={woke: -9 * S}, mono={woke: -9 * S}), "S3", [PAUSE]).paragraph
+    assert "by both clocks of n1, which had counted 9 s too little, its lease was not over. No lock can see" in slow
+    for told in (slept, back, slow):
+        assert "did not ask" not in told
+        assert "its renewal was refused" not in told
+    for history in (misled(), misled(mono={woke: -2 * S}), misled(wall={2 * S: 20 * S})):
+        assert "did not ask whether its lease was over" in explained(history, "S3", [PAUSE]).paragraph
+
+
+def test_a_late_write_after_a_yes_that_a_clock_misled_names_the_clock() -> None:
+    """S4 and L4: the same of the guard before a write."""
+    for clause in ("S4", "L4"):
+        slept = explained(misled(mono={13 * S: -12 * S}), clause, [PAUSE]).paragraph
+        assert "by the monotonic clock of n1, which had counted 12 s too little, its lease was not over" in slept, (
+            clause
+        )
+        assert "asks its monotonic clock and its wall clock" in slept, clause
+        assert "counted" not in explained(paused_holder(), clause, [PAUSE]).paragraph, clause
+
+
+def test_a_holder_that_went_on_after_a_refused_renewal() -> None:
+    """S3: what could have told a holder whose clock misled it, and what it is to do then."""
+    history = misled(mono={13 * S: -12 * S}, looks=True)
+    history.write("n1", Op.RENEW, sent=13 * S + 100, outcome=Outcome.PRECONDITION_FAILED)
+    told = explained(history, "S3", [PAUSE]).paragraph
+    assert "its lease was not over; its renewal was refused at 13.000 s, and it went on" in told
+    assert "a renewal that is refused is a reason to look at the record" in told
+
+
+def test_a_yes_before_the_end_of_the_lease_breaks_no_rule() -> None:
+    """S4: the guard said yes in time and the write came late, so that no guard could help."""
+    history = timed(**SECONDS)
+    one = history.granted("n1", call=0, applied=S // 2, returned=S // 2 + 1, valid_for=10 * S, token=1)
+    other = history.granted("n2", call=11 * S, applied=23 * S // 2, returned=23 * S // 2 + 1, valid_for=10 * S, token=2)
+    history.believes(one, S // 2 + 1, 10 * S)
+    history.effect(other, at=12 * S)
+    history.effect(one, at=13 * S, attempt=1)
+    history.believes(other, 23 * S // 2 + 1, 14 * S)
+    told = explained(history, "S4").paragraph
+    assert "says no once its lease is over" not in told
+    assert "No guard stops a write that is under way when the lease ends: only a token" in told
 
 
 def test_a_paused_holder_that_writes_without_looking() -> None:
@@ -118,6 +168,39 @@ def test_a_clock_that_is_ahead_explains_an_early_takeover() -> None:
     told = explained(history, "S5")
     assert "good until 11.000 s on its own clock, and until 2.000 s on the clock of n2" in told.paragraph
     assert "The clock of n2, 9 s ahead, had shown the end of that record at 2.000 s." in told.paragraph
+
+
+def test_who_took_over_in_time_by_its_own_clock_is_not_told_to_wait() -> None:
+    """S3, S4 and S5: where the holder stamped by a clock that had gone back, that stamp is what was wrong."""
+    history = timed(**SECONDS)
+    history.wall_steps = {"n1": {2 * S: -6 * S}}
+    one = history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+    history.renewed(one, at=3 * S, valid_for=10 * S)
+    other = history.granted("n2", call=6 * S, applied=8 * S, returned=8 * S + 1, valid_for=10 * S)
+    history.believes(one, S + 1, 12 * S)
+    history.effect(other, at=9 * S)
+    history.effect(one, at=12 * S, attempt=1)
+    history.believes(other, 8 * S + 1, 14 * S)
+    for clause in ("S3", "S4", "S5"):
+        told = explained(history, clause).paragraph
+        blame = "By its own wall clock n2 came late enough: n1 had stamped that record by a wall clock that had gone "
+        assert f"{blame}back by 6 s." in told, clause
+        assert "orrect lock does not follow a wall clock that was set back" in told, clause
+        assert "has passed on its own clock" not in told, clause
+        assert "says no once its lease is over" not in told, clause
+
+
+def test_who_took_over_in_time_by_a_clock_that_is_ahead_is_not_told_to_wait() -> None:
+    """S5: clocks that do not agree within the bound are what was wrong; within it the client came too soon."""
+    for ahead, is_obeyed in ((9 * S, True), (7 * S, False)):
+        history = timed(**{**SECONDS, "drift_bound_ns": S})
+        history.wall_ahead["n2"] = ahead
+        history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=10 * S)
+        history.granted("n2", call=2 * S, applied=3 * S, returned=3 * S + 1, valid_for=10 * S)
+        told = explained(history, "S5").paragraph
+        assert ("By its own wall clock n2 came late enough. Whoever compares wall clocks" in told) == is_obeyed
+        assert ("needs clocks that agree within 1 s" in told) == is_obeyed
+        assert ("replaces the record of another only once the time of that record and the" in told) != is_obeyed
 
 
 def test_a_blind_delete_of_another_grant() -> None:
