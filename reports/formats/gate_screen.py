@@ -22,7 +22,8 @@ _REASONS_MAX: Final = 2
 _CONTRADICTIONS_MAX: Final = 2
 _CRASHES_MAX: Final = 1
 _EDGE_LINES_MAX: Final = 2
-"""Lines for each of: accepted causes, required limits, notes about the list of known failures."""
+"""Lines for each of: accepted causes, required limits, notes (who runs what in a mixed fleet; lost workers; hints; the
+list of known failures)."""
 _WORDS: Final = {
     "held": "held",
     "violated": "violated",
@@ -119,15 +120,22 @@ def _group_lines(groups: Sequence[FailureGroup], *, room: int) -> Iterator[tuple
     fits = len(groups) * _LINES_OF_GROUP <= room
     shown = len(groups) if fits else max(1, (room - 1) // _LINES_OF_GROUP)
     for group in groups[:shown]:
-        needs = ", ".join(kind.replace("_", " ") for kind in group.faults) or "no fault"
         also = f"; {', '.join(group.also)} broke after it" if group.also else ""
         yield f"✗ {group.clause} {IN_WORDS[group.clause]}   {short(readable(group.sentence), 150)}", "bad"
-        yield f"    {shown_by(group)}; it needs {needs}{also}", ""
+        yield f"    {shown_by(group)}; {needs_of(group)}{also}", ""
         replay = group.replay or "no line shows it again: the lock is not deterministic"
         yield f"    {replay}   ({group.cause})", ""
     if rest := groups[shown:]:
         clauses = ", ".join(dict.fromkeys(group.clause for group in rest))
         yield f"  and {counted(len(rest), 'more cause')} ({clauses}): see gate.json", ""
+
+
+def needs_of(group: FailureGroup) -> str:
+    """The faults without which a cause does not show, as a scenario names them; if not shrunk, those that struck."""
+    if not group.faults:
+        return "it needs no fault"
+    kinds = f"{'fault' if len(group.faults) == 1 else 'faults'} {', '.join(f'`{kind}`' for kind in group.faults)}"
+    return f"it needs the {kinds}" if group.is_shrunk else f"the {kinds} struck, and not all of it may be needed"
 
 
 def shown_by(group: FailureGroup) -> str:
@@ -203,7 +211,7 @@ def _tail_lines(result: GateResult) -> Iterator[tuple[str, str]]:
     if slowest and slowest[0].seconds:
         told = ", ".join(f"{each.name} {each.seconds:.1f} s" for each in slowest)
         yield f"  slowest: {told} (of all processes together)", "dim"
-    if result.cut:
+    if result.cut and not any(result.cut in sentence for sentence in result.unexplored[:1]):
         yield f"  cut: {result.cut}", "head"
     for sentence in result.unexplored[:1]:
         yield f"  not explored: {sentence}", "dim"

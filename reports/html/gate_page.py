@@ -287,7 +287,7 @@ def _causes(
 
 def _needs(group: FailureGroup) -> str:
     """The faults without which it does not happen; of a failure that was not shrunk, those that struck."""
-    kinds = ", ".join(kind.replace("_", " ") for kind in group.faults) or "no fault"
+    kinds = ", ".join(group.faults) or "none"
     return kinds if group.is_shrunk else f"{kinds} (these struck; not all of them may be needed)"
 
 

@@ -60,12 +60,6 @@ class Fleet:
         return scenario.model_copy(update={"clients": clients, "providers": {**given, **scenario.providers}})
 
 
-def expect_one_lock(text: str, why: str) -> None:
-    """Raise ConfigError for the text of a mixed fleet, where a command is about one lock. why: the reason, in words."""
-    if "," in text and not Path(text.rpartition(":")[0]).is_file():
-        raise ConfigError(f"provider {text!r} is a mixed fleet: {why}")
-
-
 def load_fleet(text: str) -> Fleet:
     """The locks that a text names: one, or several with commas, each with `:COUNT` if several clients run it.
 

@@ -116,4 +116,5 @@ def what_stood(world: World, key: str) -> str:
     if body is None:
         return f"there was nothing under {key}"
     is_record = bool(hosted.look(key, body)[1])
-    return f"{key} held {quote(body)}" + ("" if is_record else ", which is no record of this lock")
+    what = "" if is_record else "what is no record of this lock, for which it may raise CorruptRecord: "
+    return f"{key} held {what}{quote(body)}"

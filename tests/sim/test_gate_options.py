@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from lockref.cli.main import run
 from lockref.lab.loading import ProviderSpec, load_provider
 from lockref.runtime import NS_PER_S
 from reports.formats.gate_result import GatedScenario, GateResult, load_gate
+from reports.formats.gate_screen import screen_lines
 from reports.formats.markdown import BYTES_MAX
 from scenarios.campaign import run_campaign
 from scenarios.definition.load import load_scenario
@@ -104,15 +106,23 @@ def test_a_bad_call_ends_before_the_first_run(
 
 
 def test_a_gate_of_a_mixed_fleet_tells_its_clients_and_what_each_lock_can_do(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One build of an upgrade that breaks makes the gate red: the fleet's failures replay as any."""
+    """One build of an upgrade that breaks makes the gate red: the fleet's failures replay as any.
+
+    Whatever else there is to note, the screen says who runs what.
+    """
+    monkeypatch.setattr(gating, "cluster_at", losing)
     line = ["gate", "--provider", "hudi,hardened", "--seeds", "1..2", "--jobs", "1", "-k", "e08"]
-    assert run([*line, "--json"]) == 1
+    entries = [{"cause": cause, "reason": "an old one", "expires": "2099-01-01"} for cause in ("S1", "S2")]
+    Path("known.yaml").write_text(json.dumps({"version": 1, "known": entries}))
+    assert run([*line, "--json", "--known", "known.yaml"]) == 1
     capsys.readouterr()
     gate = last()
     assert gate.provider == "hudi,hardened"
-    (note,) = gate.notes
+    note, *others = gate.notes
+    assert len(others) == 3, "what was lost, and two entries that match nothing"
+    assert [f"  {note}"[:100]] == [text[:100] for text, _ in screen_lines(gate) if "fleet" in text], "the screen has it"
     assert note.startswith("a mixed fleet (n1: hudi; n2: hardened)")
     assert note.endswith("run --provider hardened,hudi as well")
     assert any("hudi: " in each.evidence and "hardened: " in each.evidence for each in gate.abilities)
@@ -355,15 +365,17 @@ def test_a_gate_that_was_cut_does_not_say_that_a_known_failure_is_gone(capsys: p
     assert "not looked for in all scenarios: keep the entry" in capsys.readouterr().out
 
 
+@contextmanager
+def losing(*_: object, tell: Callable[[str], None], **__: object) -> Iterator[None]:
+    """No cluster is at work; one is said to have lost an executor."""
+    tell("an executor was lost")
+    yield None
+
+
 def test_what_a_cluster_lost_is_a_note_of_the_gate(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A note, on the screen and in gate.json. The loss is planted: no cluster is at work here."""
-
-    @contextmanager
-    def losing(*_: object, tell: Callable[[str], None], **__: object) -> Iterator[None]:
-        tell("an executor was lost")
-        yield None
 
     monkeypatch.setattr(gating, "cluster_at", losing)
     assert run([*SOUND, "-k", "e01"]) == 0

@@ -16,7 +16,6 @@ from lockref.cli.jobs.envelope.picture import table_of, write_pictures
 from lockref.cli.jobs.shown.console import printable, rest_in_words
 from lockref.cli.jobs.shown.results import begin_run, say_results, write_account
 from lockref.errors import INTERRUPTED, ConfigError
-from lockref.lab.loading import load_provider
 from lockref.runtime import NS_PER_S
 from lockref.strict_json import printable_json
 from lockref.words import counted
@@ -26,7 +25,7 @@ from reports.formats.terminal import BLOCKS_MAX
 from scenarios import interrupts
 from scenarios.campaign import run_campaigns
 from scenarios.campaigns.orders import Order
-from scenarios.definition.fleet import expect_one_lock
+from scenarios.definition.fleet import load_fleet
 from scenarios.definition.mixture import inapplicable
 from scenarios.envelope.axes import axes_of
 from scenarios.envelope.contended import Point, name_at, scenario_at, text_at
@@ -140,9 +139,12 @@ def _axis_text(axis: Axis) -> str:
 def _specs(providers: Sequence[str], axes: Sequence[Axis]) -> list[ProviderSpec]:
     """The locks. Raises ConfigError for one that does not load, or to which the scenario does not apply."""
     why = "an envelope holds one lock to its promise. Survey its locks one by one; `lockref gate` runs them all"
-    for name in providers:
-        expect_one_lock(name, why)
-    specs = [load_provider(name) for name in dict.fromkeys(providers)]
+    specs = []
+    for name in dict.fromkeys(providers):
+        fleet = load_fleet(name)
+        if fleet.members:
+            raise ConfigError(f"provider {name!r} is a fleet: {why}")
+        specs.append(fleet.spec)
     scenario = scenario_at(Point(**{axis.of.name: axis.values[0] for axis in axes}))
     for spec in specs:
         spec.require_virtual_time()

@@ -71,7 +71,7 @@ def under_options(
             "scenarios": scenarios,
             "exit_code": worst(codes),
             "unexplored": (*([left_out] if left_out else []), *result.unexplored),
-            "notes": (*result.notes, *_hints(result), *chosen.notes, *acceptance.notes),
+            "notes": (*chosen.notes, *result.notes, *_hints(result), *acceptance.notes),
             "lock_file": file,
             "lock_line": line,
         }

@@ -98,11 +98,27 @@ def client_of(finding: Finding) -> str:
     return str(guilty[0].get("node", "")) if guilty else ""
 
 
-def with_locks(sentence: str, locks: Mapping[str, str]) -> str:
-    """A sentence about clients, with the lock of each that it names and that has one of its own. locks: by client."""
-    named = [name for name in dict.fromkeys(_CLIENT.findall(sentence)) if name in locks]
+def with_locks(sentence: str, locks: Mapping[str, str], finding: Finding) -> str:
+    """A sentence about clients, with the lock of each that it names and that has one of its own.
+
+    locks: by client. finding: its witness says which names are those of clients; a key may be called n1, too.
+    """
+    clients = set(_clients_in(finding.witness))
+    named = [name for name in dict.fromkeys(_CLIENT.findall(sentence)) if name in locks and name in clients]
     told = ", ".join(f"{name} runs {locks[name]}" for name in named)
     return f"{told}: {sentence}" if told else sentence
+
+
+def _clients_in(value: object) -> Iterator[str]:
+    """The clients that a witness names, however deep."""
+    if isinstance(value, dict):
+        if isinstance(node := value.get("node"), str):
+            yield node
+        for inner in value.values():
+            yield from _clients_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _clients_in(inner)
 
 
 def told_abilities(abilities: Abilities) -> tuple[AbilityFound, ...]:

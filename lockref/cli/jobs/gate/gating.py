@@ -161,7 +161,7 @@ def _chosen(options: GateOptions, fleet: Fleet, *, is_searched: bool) -> Chosen:
         known |= searched_worlds()
     chosen = choose(options, known, fleet.spec.name)
     if fleet.is_mixed:
-        chosen.notes.append(fleet_note(fleet))
+        chosen.notes.insert(0, fleet_note(fleet))
     return replace(chosen, scenarios={name: fleet.on(scenario) for name, scenario in chosen.scenarios.items()})
 
 
@@ -329,7 +329,7 @@ class _Gate:
         return Examined(
             identity=record.id,
             replay=record.replay,
-            sentence=with_locks(sentence, part.scenario.providers),
+            sentence=with_locks(sentence, part.scenario.providers, finding),
             needs=record.needs,
             broken={clause: at_ns for clause, at_ns in record.broken.items() if clause in demanded},
             beside={clause: at_ns for clause, at_ns in record.broken.items() if clause not in demanded},

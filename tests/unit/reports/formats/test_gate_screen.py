@@ -62,7 +62,7 @@ def test_it_has_at_most_forty_lines(groups, outcome, edges):
 def test_a_cause_is_told_with_its_scenarios_its_need_and_its_replay_line():
     """What a reader needs to begin."""
     text = "\n".join(line for line, _ in screen_lines(result(exit_code=1, groups=1, scenarios=47)))
-    assert "47 scenarios show it: s0, s1, s2, s3 and 43 more; it needs pause" in text
+    assert "47 scenarios show it: s0, s1, s2, s3 and 43 more; it needs the fault `pause`" in text
     assert "✗ S3 two hold at once   n1 and n2" in text
     assert "    lockref replay LK-0   (S3:two-clients:stopped)" in text
 

@@ -186,6 +186,7 @@ def test_a_fleet_is_fuzzed_and_has_no_envelope(tmp_path, monkeypatch, capsys):
     assert worlds
     for world in worlds:
         assert [world["providers"][f"n{number}"] for number in (1, 2)] == ["hardened", "hudi"]
-    assert run(["envelope", "--provider", "hardened,hudi"]) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "provider 'hardened,hudi' is a mixed fleet: an envelope holds one lock to its promise" in said
+    for fleet in ("hardened,hudi", "hudi:3"):
+        assert run(["envelope", "--provider", fleet]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"provider {fleet!r} is a fleet: an envelope holds one lock to its promise" in said
