@@ -17,7 +17,7 @@ from lockref.words import counted
 from reports.comparison.carrying import NO, NOT_REACHED, YES
 from reports.comparison.comparison import compare
 from reports.comparison.differences import Interval
-from reports.comparison.standing import RATE, Standing, interval
+from reports.comparison.standing import RATE, Crowd, Standing, interval
 from reports.comparison.store_runs import HELD, STARVED, VIOLATED
 
 ONCE: Final = 2.0
@@ -57,11 +57,12 @@ def advise(standings: Sequence[Standing], *, lock: str, has_limits: bool, lastin
     slower = [one for one in fit[1:] if (ratio := ratios[one.name]) is not None and _is_slower(ratio)]
     take = [one for one in fit if one not in slower]
     reasons = [
-        f"{one.name} can be taken, too, and is slower: {_figures(one)}, {_times(ratios[one.name])} of {fit[0].name}"
+        f"{one.in_text} can be taken, too, and is slower: {_figures(one)}, {_times(ratios[one.name])} of "
+        f"{fit[0].in_text}"
         for one in slower
     ]
-    reasons += [f"{one.name} {'; it '.join(one.obstacles)}" for one in standings if one.obstacles]
-    reasons += [f"{one.name}: {each}" for one in fit for each in one.reservations]
+    reasons += [f"{one.in_text} {'; it '.join(one.obstacles)}" for one in standings if one.obstacles]
+    reasons += [f"{one.in_text}: {each}" for one in fit for each in one.reservations]
     return Advice(
         take=tuple(one.name for one in take),
         serves=tuple(one.name for one in slower),
@@ -81,25 +82,38 @@ def _headline(
     if len(take) == 1:
         [one] = take
         if len(standings) == 1:
-            return f"{one.name} can be taken for {lock}: {_figures(one)}{_faults(one)}."
+            return f"{one.in_text} can be taken for {lock}: {_figures(one)}{_faults(one)}."
         rest = "the only one that nothing speaks against" if not slower else "faster than the others that serve"
-        return f"Take {one.name} for {lock}: it is {rest}, with {_figures(one)}{_faults(one)}."
-    told = ", ".join(f"{one.name} with {_figures(one)}" for one in take)
+        return f"Take {one.in_text} for {lock}: it is {rest}, with {_figures(one)}{_faults(one)}."
+    told = ", ".join(f"{one.in_text} with {_figures(one)}" for one in take)
     return f"{_listed(take)} cannot be told apart in this run: {told}. Take either of them for {lock}."
 
 
 def _none(standings: Sequence[Standing], lock: str, *, has_limits: bool) -> str:
     reached = [one for one in standings if one.carries != NOT_REACHED]
     if not reached:
-        return "No advice: no store was reached." if len(standings) > 1 else f"{standings[0].name} was not reached."
+        return "No advice: no store was reached." if len(standings) > 1 else f"{standings[0].in_text} was not reached."
     if all(one.carries == NO for one in reached):
         if len(reached) == 1:
-            return f"{reached[0].name} cannot carry {lock}."
+            return f"{reached[0].in_text} cannot carry {lock}."
         return f"No advice: none of the stores can carry {lock}."
     able = [one for one in reached if one.carries != NO]
     if has_limits and all(one.missed for one in able):
         return f"No advice: no store that can carry {lock} meets what was required."
-    return f"No advice: something speaks against {'each of the stores' if len(able) > 1 else able[0].name}."
+    if len(able) == 1 and len(able[0].obstacles) == 1 and (crowd := able[0].left_out_by_the_lock) is not None:
+        return _of_the_lock(able[0], crowd, lock)
+    return f"No advice: something speaks against {'each of the stores' if len(able) > 1 else able[0].in_text}."
+
+
+def _of_the_lock(one: Standing, crowd: Crowd, lock: str) -> str:
+    """No advice, where the lock is the likely reason and not its store."""
+    assert crowd.handoff.value is not None, "a crowd without one tells no reason"
+    left_out = f"{crowd.contenders - crowd.served:,} of {counted(crowd.contenders, 'client')}"
+    return (
+        f"No advice: {lock} never served {left_out} on {one.in_text}. The store is hardly the reason: a hand-off took "
+        f"{duration(crowd.handoff.value)}, and a request alone takes {duration(one.request_ns)}. Look at how often the "
+        "lock's waiters look."
+    )
 
 
 def _figures(one: Standing) -> str:
@@ -183,7 +197,7 @@ def _of_fewer(standings: Sequence[Standing], lasting_ns: int) -> list[str]:
     if served:
         fewer = max(crowd.contenders for _, crowd in served)
         figures = ", ".join(
-            f"{one.name} with {interval(crowd.rate, unit='1/s')} grants/s"
+            f"{one.in_text} with {interval(crowd.rate, unit='1/s')} grants/s"
             for one, crowd in served
             if crowd.contenders == fewer
         )
@@ -206,5 +220,5 @@ def _of_baseline(standings: Sequence[Standing], lock: str) -> list[str]:
 
 
 def _listed(standings: Sequence[Standing]) -> str:
-    names = [one.name for one in standings]
+    names = [one.in_text for one in standings]
     return " and ".join([", ".join(names[:-1]), names[-1]])

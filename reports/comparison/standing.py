@@ -24,6 +24,9 @@ BILLS: Final = ("cloud", "emulator", "other", "none")
 """The sender of a bill for the requests: the cloud itself; nobody, for an emulator of it; the owner of another server
 of that protocol, whose prices nobody here knows; nobody, for a store of this machine."""
 
+_REQUESTS_OF_HANDOFF: Final = 5
+"""More requests than a hand-off of a lock takes: a look, a write, a look after it, and one of each to spare."""
+
 _WORST: Final = (VIOLATED, NOT_LIVE, NOTHING, STARVED, FEW, FEW_HANDOFFS, OPEN, HELD)
 
 
@@ -91,6 +94,32 @@ class Standing:
         return max(self.crowds, key=lambda crowd: crowd.contenders, default=None)
 
     @property
+    def in_text(self) -> str:
+        """The name within a sentence: in quotation marks where its end would be read as a mark of the sentence."""
+        return in_text(self.name)
+
+    @property
+    def left_out_by_the_lock(self) -> Crowd | None:
+        """A crowd that was not served though its store was quick enough; None where the store may be the reason.
+
+        Its hand-offs took longer than `_REQUESTS_OF_HANDOFF` requests of every client would, one after the other.
+        """
+        if self.fingerprint is None or not self.fingerprint.latency:
+            return None
+        for crowd in self.crowds:
+            handoff_ns = crowd.handoff.value
+            by_the_store_ns = _REQUESTS_OF_HANDOFF * crowd.contenders * self.request_ns
+            if crowd.word == STARVED and handoff_ns is not None and handoff_ns > by_the_store_ns:
+                return crowd
+        return None
+
+    @property
+    def request_ns(self) -> int:
+        """The median of the slowest kind of request, each sent alone; 0 where none was timed."""
+        times = () if self.fingerprint is None else self.fingerprint.latency.values()
+        return max((seen.p50_ns for seen in times), default=0)
+
+    @property
     def broke(self) -> tuple[str, ...]:
         """The crowds and scenarios under which the lock broke a safety clause on this store."""
         return (
@@ -141,6 +170,11 @@ class Standing:
                 why = f": {crowd.reasons[0]}" if crowd.reasons else ""
                 found.append(f"showed too little with {counted(crowd.contenders, 'client')} ({crowd.word}{why})")
         return found
+
+
+def in_text(name: str) -> str:
+    """The name of a store within a sentence; `memory:` would be read with its colon as a mark of the sentence."""
+    return f"'{name}'" if name[-1:] in ":.,;" else name
 
 
 def standing_of(store: Mapping[str, Any], subjects: Mapping[int, Subject], *, most: int) -> Standing:

@@ -42,14 +42,18 @@ class CellText:
 
 def rows(standings: Sequence[Standing], advice: Advice) -> list[list[CellText]]:
     """The cells of each store, in the order of `HEAD`; the figures are those under the most clients."""
-    return [_row(one, advice) for one in standings]
+    return [_row(one, "" if len(standings) == 1 else _place(one, advice)) for one in standings]
 
 
-def _row(one: Standing, advice: Advice) -> list[CellText]:
-    crowd = one.largest
+def _place(one: Standing, advice: Advice) -> str:
+    """The place of a store among others."""
     place = "advised" if one.name in advice.take else "slower" if one.name in advice.serves else ""
-    below = place or ("" if one.carries in (NO, NOT_REACHED) else "not advised")
-    cells = [CellText(text=one.name, below=below), _carries(one)]
+    return place or ("" if one.carries in (NO, NOT_REACHED) else "not advised")
+
+
+def _row(one: Standing, place: str) -> list[CellText]:
+    crowd = one.largest
+    cells = [CellText(text=one.name, below=place), _carries(one)]
     if crowd is None:
         return [*cells, *[CellText(text="–")] * (len(HEAD) - len(cells))]
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from lockref.words import counted
 from reports.checks.spec import COMMITS, FAIRNESS, LIVENESS, SAFETY
 from reports.formats.block import failure_block
 from reports.formats.results import Clause, Failure, Results
@@ -15,7 +16,8 @@ STATEMENT_MAX = 1000
 NOTICE_MAX = 300
 LINE_MAX = 200
 BLOCKS_MAX = 3
-"""Failure blocks shown on the terminal; the rest is counted and stands in results.json."""
+"""Failure blocks shown on the terminal; of the next ones a line each; the rest is counted."""
+LISTED_MAX = 6
 
 
 def _is_unasked(clause: Clause | None) -> bool:
@@ -58,20 +60,31 @@ def result_lines(results: Results, repeats: Mapping[str, str] = MappingProxyType
         yield f"  not demanded here, for no lock is known to keep it: {', '.join(not_demanded)}", "dim"
     repeated = [failure for failure in results.failures if failure.id in repeats]
     for failure in repeated:
-        seed = "" if failure.seed is None else f"   seed {failure.seed}"
-        yield f"  ✗ {failure.clause}   {failure.id}{seed}   as in {repeats[failure.id]}   {failure.replay}", ""
+        yield _line(failure, f"   as in {repeats[failure.id]}"), ""
     fresh = [failure for failure in results.failures if failure.id not in repeats]
-    said: set[tuple[str, str]] = set()
+    said: dict[tuple[str, str], str] = {}
     for failure in fresh[:BLOCKS_MAX]:
         yield "", ""
         yield _block(failure, said), ""
-        said.update(failure.notes)
-    rest = len(fresh) - BLOCKS_MAX
-    if rest > 0:
-        yield f"\n+{rest} more distinct failure{'s' if rest > 1 else ''}: see results.json", ""
+        said = dict.fromkeys(failure.notes, failure.clause) | said
+    if more := fresh[BLOCKS_MAX:]:
+        yield f"\n+{counted(len(more), 'more distinct failure')}:", ""
+    for failure in more[:LISTED_MAX]:
+        yield _line(failure), ""
+    if len(more) > LISTED_MAX:
+        yield f"  and {len(more) - LISTED_MAX} more: see results.json in the folder of this run", ""
 
 
-def _block(failure: Failure, said: set[tuple[str, str]]) -> str:
-    """The block of a failure. said: the notes of the blocks above; the line of their seed is not said again."""
-    notes = [note for note in failure.notes if note[0] != "from seed" or note not in said]
+def _line(failure: Failure, told: str = "") -> str:
+    """A failure in one line: which one it is, and how it is shown again."""
+    seed = "" if failure.seed is None else f"   seed {failure.seed}"
+    return f"  ✗ {failure.clause}   {failure.id}{seed}{told}   {failure.replay}".rstrip()
+
+
+def _block(failure: Failure, said: Mapping[tuple[str, str], str]) -> str:
+    """The block of a failure. said: each note of the blocks above, with the first clause that has it."""
+    notes = [
+        (label, f"as of {said[label, text]} above") if label == "from seed" and (label, text) in said else (label, text)
+        for label, text in failure.notes
+    ]
     return failure.block if notes == failure.notes else failure_block(failure.model_copy(update={"notes": notes}))

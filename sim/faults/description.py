@@ -84,11 +84,11 @@ def _numbers(fault: Fault) -> dict[str, tuple[int | float, str]]:
 
 
 def _place(when: Trigger) -> str:
-    """A place in a client's life: `at the 2nd renew of n1, once it was answered (c4)`."""
+    """A place in a client's life: `at the 2nd renew of n1, once it was answered (cut c4)`."""
     applied = " that was applied" if when.applied else ""
-    latest = "" if when.at_latest_ns is None else f", at {when.at_latest_ns} ns at the latest"
+    latest = "" if when.at_latest_ns is None else f", or at {when.at_latest_ns} ns if that comes first"
     request = f"the {_ordinal(when.nth)} {when.op or 'request'} of {when.client}{applied}"
-    return f"at {request}, {_CUTS_IN_WORDS[when.cut]} ({when.cut}){latest}"
+    return f"at {request}, {_CUTS_IN_WORDS[when.cut]} (cut {when.cut}){latest}"
 
 
 def _ordinal(number: int) -> str:

@@ -34,17 +34,23 @@ S = 1_000_000_000
         (
             Pause(id="p", client="n1", for_ns=31 * S, when=Trigger(client="n1", op="renew", nth=2, cut="c4")),
             None,
-            "pause of n1, 31000000000 ns, at the 2nd renew of n1, once it was answered (c4)",
+            "pause of n1, 31000000000 ns, at the 2nd renew of n1, once it was answered (cut c4)",
+        ),
+        (
+            Pause(id="p", client="n1", for_ns=S, when=Trigger(client="n1", op="renew", cut="c4", at_latest_ns=9 * S)),
+            None,
+            "pause of n1, 1000000000 ns, at the 1st renew of n1, once it was answered (cut c4), or at 9000000000 ns if "
+            "that comes first",
         ),
         (
             Pause(id="p", client="n1", for_ns=31 * S, when=Trigger(client="n1", op="write", nth=21)),
             None,
-            "pause of n1, 31000000000 ns, at the 21st write of n1, before it was sent (c0)",
+            "pause of n1, 31000000000 ns, at the 21st write of n1, before it was sent (cut c0)",
         ),
         (
             Pause(id="p", client="n1", for_ns=31 * S, when=Trigger(client="n1", nth=112, cut="c3")),
             None,
-            "pause of n1, 31000000000 ns, at the 112th request of n1, with the answer on its way (c3)",
+            "pause of n1, 31000000000 ns, at the 112th request of n1, with the answer on its way (cut c3)",
         ),
         (Offset(id="o", client="n2", by_ns=-3 * S, at_ns=0), None, "offset of n2, by -3000000000 ns"),
         (

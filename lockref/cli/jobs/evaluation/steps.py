@@ -25,6 +25,7 @@ from lockref.runtime import NS_PER_S
 from lockref.services import service_kind
 from lockref.words import counted
 from reports.comparison.carrying import NO, NOT_REACHED, UNKNOWN, Carrying, carrying
+from reports.comparison.standing import in_text
 from reports.comparison.store_runs import VIOLATED, Requests, count_requests, run_facts
 from reports.formats.exit_codes import INCONCLUSIVE
 from reports.formats.exit_codes import VIOLATED as VIOLATED_CODE
@@ -248,7 +249,7 @@ class Evaluation:
         began_ns = time.monotonic_ns()
         is_skipped = bool(store.ended) or store.carries.verdict in (NO, NOT_REACHED)
         if not is_skipped:
-            self._progress.begin(f"{store.name}, {label}")
+            self._progress.begin(f"{in_text(store.name)}, {label}")
             try:
                 question(store, *about)
             except LockrefError as error:
@@ -274,9 +275,9 @@ class Evaluation:
         if store.carries.verdict == NO:
             store.codes.append(VIOLATED_CODE if store.carries.is_unsafe else INCONCLUSIVE)
         if store.carries.verdict == NOT_REACHED:
-            self._say(f"{store.name} was not reached: {store.carries.why}", "bad")
+            self._say(f"{in_text(store.name)} was not reached: {store.carries.why}", "bad")
             return
-        self._say(f"{store.name} can carry the lock: {store.carries.verdict}"
+        self._say(f"{in_text(store.name)} can carry the lock: {store.carries.verdict}"
                   f"{f' ({store.carries.why})' if store.carries.why else ''}")  # fmt: skip
 
     def _probed(self, store: EvaluatedStore) -> tuple[dict[str, Any] | None, int, Carrying]:
@@ -301,7 +302,7 @@ class Evaluation:
         results, requests, error = self._contended(store, scenario, self._questions.lock, part, crowd)
         run = {"contenders": crowd, "repeat": repeat, **run_facts(results, requests)}
         store.contention.append(run)
-        self._say_run(f"{store.name}, {counted(crowd, 'client')}", run)
+        self._say_run(f"{in_text(store.name)}, {counted(crowd, 'client')}", run)
         if error is not None:
             raise error
 
@@ -314,7 +315,7 @@ class Evaluation:
         run: dict[str, Any] = {"scenario": scenario.name, "about": scenario.about, "kinds": kinds, "baseline": None}
         run |= run_facts(results, requests)
         store.faults.append(run)
-        self._say_run(f"{store.name}, {scenario.name}", run)
+        self._say_run(f"{in_text(store.name)}, {scenario.name}", run)
         if error is not None:
             raise error
         if self._questions.baseline is not None and not store.no_baseline:
@@ -330,7 +331,7 @@ class Evaluation:
             store.no_baseline = str(error)
             return None
         run = run_facts(results, requests)
-        self._say_run(f"{store.name}, {scenario.name}, {BASELINE} beside it", run)
+        self._say_run(f"{in_text(store.name)}, {scenario.name}, {BASELINE} beside it", run)
         return run
 
     def _contended(

@@ -39,8 +39,8 @@ def measured(name: str, rate: float, *, runs: int = 1) -> Subject:
 def crowd(rate: float = 50.0, *, word: str = HELD, served: int = 100, contenders: int = 100, **more: object) -> Crowd:
     figure = Cell(value=rate, low=rate * 0.95, high=rate * 1.05)
     return Crowd(
-        contenders=contenders, runs=1, word=word, rate=figure, handoff=Cell(), handoff_99=Cell(value=2e8),
-        served=served, jain=0.9, requests=4.0, cost=0.01, **more,
+        contenders=contenders, runs=1, word=word, rate=figure, handoff_99=Cell(value=2e8),
+        served=served, jain=0.9, requests=4.0, cost=0.01, **{"handoff": Cell(), **more},
     )  # fmt: skip
 
 
@@ -88,6 +88,8 @@ def test_a_store_that_starves_clients_is_not_advised_however_quick() -> None:
     [cells, _] = rows([starving, store("slow")], found)
     run, served = cells[HEAD.index("run")], cells[HEAD.index("served")]
     assert (run.badge, served.badge) == ("inconclusive", "inconclusive"), "never green beside starvation"
+    assert cells[0].below == "not advised"
+    assert rows([starving], found)[0][0].below == "", "alone it has no place among others"
 
 
 def test_clients_that_only_waited_their_turn_are_told_of() -> None:
@@ -96,6 +98,26 @@ def test_clients_that_only_waited_their_turn_are_told_of() -> None:
     assert found.take == ()
     assert "a longer one (--for) tells" in found.notes[0]
     assert "All of 10 clients were served by a with 20" in found.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("handoff_s", "is_of_the_lock"),
+    [(5.0, True), pytest.param(0.9, False, id="a hundred clients with five requests of 2 ms each may take as long")],
+)
+def test_a_lock_that_waits_for_too_long_is_not_put_down_to_its_store(handoff_s: float, is_of_the_lock: bool) -> None:
+    """A store that answers at once, and clients that were left out: who waits in between is the lock."""
+    starved = crowd(20.0, word=STARVED, served=90, handoff=Cell(value=handoff_s * NS_PER_S))
+    one = store("memory:", crowds=(starved,), fingerprint=fingerprint("http://a", C2="conforming"))
+    headline = advised(one).headline
+    if is_of_the_lock:
+        assert headline.startswith(
+            "No advice: hardened never served 10 of 100 clients on 'memory:'. The store is hardly"
+        )
+        assert "a hand-off took 5.00 s, and a request alone takes 2.00 ms." in headline
+    else:
+        assert headline == "No advice: something speaks against 'memory:'."
+    assert advised(one, store("b", carries=NO, why="it lies", crowds=())).headline.startswith("No advice: ")
+    assert "No advice: something" in advised(store("a", ended="interrupted", crowds=(starved,))).headline
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,21 @@ def test_repeated_failures_take_no_place_of_a_block() -> None:
 
 
 def test_the_line_of_a_seed_is_said_once() -> None:
-    """Clauses that break in one run have one line that repeats the run; another seed has another one."""
+    """Of clauses that break in one run the first one has the line that repeats the run, and the others name it."""
     first, second = ("from seed", "lockref sim a --seed 1"), ("from seed", "lockref sim a --seed 2")
     failures = [failure(f"LK-{number}", notes=[note]) for number, note in enumerate([first, first, second])]
     failures = [each.model_copy(update={"block": "\n".join(map(" ".join, each.notes))}) for each in failures]
     lines = [line for line in lines_of(failures, {}) if "from seed" in line]
-    assert lines == ["from seed lockref sim a --seed 1", "from seed lockref sim a --seed 2"]
+    assert lines == [
+        "from seed lockref sim a --seed 1", "  from seed  as of S3 above", "from seed lockref sim a --seed 2",
+    ]  # fmt: skip
+
+
+def test_failures_without_a_block_have_a_line_each() -> None:
+    """A clause that stands behind the last block is named, too; beyond some lines they are counted."""
+    failures = [failure(f"LK-{number}", replay=f"lockref replay LK-{number}") for number in range(BLOCKS_MAX + 8)]
+    lines = lines_of(failures, {})
+    assert "+8 more distinct failures:" in lines
+    assert f"  ✗ S3   LK-{BLOCKS_MAX}   seed 1   lockref replay LK-{BLOCKS_MAX}" in lines
+    assert lines[-1] == "  and 2 more: see results.json in the folder of this run"
+    assert "more:" not in lines_of(failures[: BLOCKS_MAX + 6], {})[-1]
