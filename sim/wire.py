@@ -98,7 +98,7 @@ class Wire:
         in_flight.is_over = True
         if in_flight.reply is None:
             return TIMED_OUT
-        if injector is not None and (in_flight.struck or injector.asks_of_all or in_flight.client in injector.awaited):
+        if injector is not None and injector.concerns(in_flight):
             injector.at_c4(in_flight)
         return in_flight.reply
 
@@ -120,10 +120,8 @@ class Wire:
     def _arrive(self, in_flight: SimulatedRequest, is_copy: bool = False) -> None:
         """The request reaches its service: a crashed one refuses it, a frozen one holds it, any other one gets it."""
         hosted, now_ns, injector = in_flight.at, self._kernel.now_ns, self._injector
-        # Nearly every request concerns no fault. Then nobody is asked, which saves the questions of each cut point.
-        if injector is not None and not (
-            in_flight.struck or injector.asks_of_all or injector.barriers or in_flight.client in injector.awaited
-        ):
+        # Where a request concerns no fault nobody is asked, which saves the questions of each cut point.
+        if injector is not None and not injector.concerns(in_flight):
             injector = None
         refusal = None
         if hosted.down_until_ns > now_ns:

@@ -37,10 +37,11 @@ class _Items:
 
     def read(self, key: str) -> ReadReply:
         found = self._table.get(key)
-        if found.body is None:
+        item = found.item()
+        if item is None:
             return ReadReply(outcome=found.outcome)
-        version = Version(found.body[VERSION]["S"])
-        return ReadReply(outcome=found.outcome, body=found.body["record"]["S"].encode(), version=version)
+        version = Version(item[VERSION]["S"])
+        return ReadReply(outcome=found.outcome, body=item["record"]["S"].encode(), version=version)
 
     def put_if_absent(self, key: str, body: bytes) -> WriteReply:
         return self._put(key, body, absent(KEY))

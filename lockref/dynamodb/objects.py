@@ -54,7 +54,7 @@ class TableStore:
     def read(self, key: str) -> ReadReply:
         check_key(key)
         reply = self._table.get(key)
-        item = reply.body
+        item = reply.item()
         body = None if item is None else item_body(item)
         version = None if reply.version is None else Version(reply.version)
         return ReadReply(outcome=reply.outcome, body=body, version=version, status=reply.status, reason=reply.reason)

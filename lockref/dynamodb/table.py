@@ -266,9 +266,8 @@ class ItemReply(NamedTuple):
     status: int | None
     reason: str
 
-    @property
-    def body(self) -> Item | None:
-        """The item that was found or made, read from `document` each time; None for nothing."""
+    def item(self) -> Item | None:
+        """The item that was found or made, read from `document` with each call; None for nothing."""
         return None if self.document is None else json.loads(self.document)
 
 

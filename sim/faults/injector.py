@@ -77,11 +77,9 @@ class Injector:
             if state.fault.when is not None:
                 self._triggers[state.fault.when.cut].append(state)
         self._at_c0, self._at_c1, self._at_c2, self._at_c3, self._at_c4 = (self._triggers[cut] for cut in CUTS)
-        # A request that nothing has struck concerns nobody after c0, unless its client is among these, or all are
-        # meant, or a cut of the network is in force when its reply leaves.
-        self.awaited = frozenset(state.fault.when.client for state in self._states if state.fault.when is not None)
-        self.asks_of_all = bool(self._late)
-        self.barriers = around.barriers
+        triggers = [state.fault.when for state in self._states if state.fault.when is not None]
+        assert all(trigger.client for trigger in triggers), "who is awaited at a cut point is known by its client"
+        self._awaited = frozenset(trigger.client for trigger in triggers)
 
     # Setting up.
 
@@ -121,6 +119,14 @@ class Injector:
             kernel.call_at(heal_ns, self._around.network.heal)
 
     # What the wire asks.
+
+    def concerns(self, in_flight: InFlight) -> bool:
+        """True if a fault may have to be asked about this request after c0; nearly every request concerns none.
+
+        It concerns one that struck it when it left, one that asks of each request whether it was applied, one that
+        awaits its client at a cut point, and a cut of the network, which may be in force when the reply leaves.
+        """
+        return bool(in_flight.struck or self._late or self._around.barriers or in_flight.client in self._awaited)
 
     def at_c0(self, in_flight: InFlight) -> None:
         """Strike at c0: in the client's task, before the request leaves."""

@@ -117,7 +117,7 @@ def planted(client: TableClient, attributes: Mapping[str, Any]) -> Mapping[str, 
     """The row as it lies in the table: sound but for these attributes; None takes one away."""
     row = {name: value for name, value in {**SOUND, **attributes}.items() if value is not None and name != KEY}
     assert client.put(ROW, row).status == 200
-    found = client.get(ROW).body
+    found = client.get(ROW).item()
     assert found is not None
     return dict(found)
 
@@ -132,7 +132,7 @@ def refused(client: TableClient, runtime: Runtime | None, name: str, before: obj
     lock = lock_of(client, runtime, name)
     with pytest.raises(LockrefError) as caught:
         lock.try_lock()
-    assert client.get(ROW).body == before
+    assert client.get(ROW).item() == before
     assert not lock.holds()
     lock.close()
     return caught.value
@@ -183,7 +183,7 @@ def test_a_released_row_is_taken_whatever_else_it_holds(place: Callable[[Use], N
             assert lock.try_lock()
             lock.unlock()
             lock.close()
-            row = client.get(ROW).body
+            row = client.get(ROW).item()
             assert row is not None
             assert {name: row.get(name) for name in others} == others
 

@@ -29,6 +29,7 @@ from lockref.dynamodb.table import (
     KEY,
     TABLE,
     VERSION,
+    ItemReply,
     TableClient,
     absent,
     equals,
@@ -38,7 +39,6 @@ from lockref.dynamodb.table import (
     text,
 )  # fmt: skip
 from lockref.errors import BackendUnavailable, ConfigError
-from lockref.ports import Reply
 from lockref.runtime import NS_PER_S
 from lockref.words import Outcome
 from scenarios.backends import RunningBackend
@@ -49,7 +49,7 @@ from tests.sim.scripted import Scene
 
 TIMEOUT_NS = 10 * NS_PER_S
 _numbers = itertools.count(1)
-Call = Callable[[TableClient], Reply]
+Call = Callable[[TableClient], ItemReply]
 
 
 def at(version: str):
@@ -97,9 +97,9 @@ CALLS: tuple[Call, ...] = (
 )
 
 
-def told(reply: Reply) -> tuple[Any, ...]:
+def told(reply: ItemReply) -> tuple[Any, ...]:
     """What an answer says to a lock; words and versions of errors are the servers' own."""
-    return reply.outcome, reply.version, reply.body, reply.missing
+    return reply.outcome, reply.version, reply.item(), reply.missing
 
 
 @pytest.fixture
@@ -116,12 +116,12 @@ def table(request: pytest.FixtureRequest) -> Iterator[DynamoChannel]:
     channel.close()
 
 
-def in_memory() -> list[Reply]:
+def in_memory() -> list[ItemReply]:
     client = TableClient(MemoryTable(), TIMEOUT_NS)
     return [call(client) for call in CALLS]
 
 
-def modelled() -> list[Reply]:
+def modelled() -> list[ItemReply]:
     scene, answers = Scene(), []
     scene.world.add("leases", TableService(), decode=decode_state)
 
@@ -270,7 +270,7 @@ def test_a_table_with_another_key_is_refused(table: DynamoChannel) -> None:
     other.require_table()
     named = TableClient(other, TIMEOUT_NS)
     assert named.put("a", {VERSION: text("1")}, absent(KEY)).outcome is Outcome.APPLIED
-    assert named.get("a").body == {KEY: text("a"), VERSION: text("1")}
+    assert named.get("a").item() == {KEY: text("a"), VERSION: text("1")}
     wrong = DynamoChannel(other._table, endpoint=address, region="us-east-1", request_timeout_ns=TIMEOUT_NS)
     with pytest.raises(ConfigError, match=r"has the key lock_key \(HASH, S\); expected key \(HASH, S\)"):
         wrong.require_table()
@@ -380,7 +380,7 @@ def test_every_error_code_has_its_outcome_and_is_asked_once(answering: Answering
             read = client.get("a")
             # A read has no condition that could fail.
             is_absurd = outcome is Outcome.PRECONDITION_FAILED
-            assert (read.outcome, read.body) == (Outcome.AMBIGUOUS if is_absurd else outcome, None)
+            assert (read.outcome, read.item()) == (Outcome.AMBIGUOUS if is_absurd else outcome, None)
 
 
 @pytest.mark.parametrize(

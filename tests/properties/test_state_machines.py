@@ -168,7 +168,7 @@ class LeaseInMemory(LockMachine):
         return DynamoLock(self.store, self.key, options, runtime=runtime)
 
     def holder(self) -> tuple[str | None, bool] | None:
-        row = self.store.get(self.key).body
+        row = self.store.get(self.key).item()
         if row is None:
             return None
         record = item.parse(to_bytes(row))

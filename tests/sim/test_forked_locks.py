@@ -63,7 +63,7 @@ def test_the_child_has_a_way_of_its_own_to_every_service() -> None:
 
         def unlock(self) -> None:
             assert self.same_table is self.table
-            before = self.table.get("unlocks").body or {VERSION: number(0)}
+            before = self.table.get("unlocks").item() or {VERSION: number(0)}
             self.table.put("unlocks", {VERSION: number(int(before[VERSION]["N"]) + 1)})
             super().unlock()
 

@@ -36,9 +36,10 @@ class Script:
     reply_lost: bool = False
     asked: list[str] = field(default_factory=list)
     # It wants to be asked about each request.
-    asks_of_all: bool = True
-    awaited: frozenset[str] = frozenset()
-    barriers: tuple[()] = ()
+    concerns_all: bool = True
+
+    def concerns(self, in_flight: Any) -> bool:
+        return self.concerns_all
 
     def at_c0(self, in_flight: Any) -> None:
         self.asked.append("c0")
@@ -159,7 +160,7 @@ def test_both_drivers_ask_the_same_cut_points_and_the_client_hears_the_same(scri
 
 def test_nobody_is_asked_about_a_request_that_no_fault_concerns():
     """The client hears the same, also where it is the network that loses the answer."""
-    script = Script(asks_of_all=False)
+    script = Script(concerns_all=False)
     assert on_the_kernel(script) == on_the_kernel(Script()) == 200
     assert script.asked == ["c0"]
 

@@ -118,8 +118,8 @@ def test_conditions_on_the_version():
         APPLIED, FAILED, APPLIED, FAILED, FAILED, APPLIED, APPLIED, FAILED, APPLIED, APPLIED,
     ]  # fmt: skip
     assert [reply.missing for reply in got] == [False] * 7 + [True] + [False] * 2
-    assert got[5].body == whole("2", owner="b")
-    assert got[8].body is None
+    assert got[5].item() == whole("2", owner="b")
+    assert got[8].item() is None
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def test_an_update_changes_some_attributes():
         lambda table: table.update(ROW, at("1"), put={VERSION: text("3")}),
     )
     changed = whole("2", generation=3)
-    assert (got[1].body, got[1].version) == (changed, "2")
-    assert got[3].body == {KEY: text("other"), "a": flag(True), "count": number(3)}
+    assert (got[1].item(), got[1].version) == (changed, "2")
+    assert got[3].item() == {KEY: text("other"), "a": flag(True), "count": number(3)}
     assert got[4].outcome is FAILED
     written = scene.rows(Kind.APPLIED)[1]
     assert (written["owner"], written["token"]) == ("a", 3)
@@ -214,7 +214,7 @@ def test_a_number_may_have_a_fraction_or_an_exponent(before, added, after):
         lambda table: table.put(ROW, {**row("1"), "n": {"N": before}}),
         lambda table: table.update(ROW, at("1"), add={"n": {"N": added}}),
     )
-    assert got[1].body["n"] == {"N": after}
+    assert got[1].item()["n"] == {"N": after}
 
 
 @pytest.mark.parametrize(("words", "is_over"), [("1.5", True), ("1e3", True), ("1e12", False)])
@@ -237,7 +237,7 @@ def test_what_is_no_number_cannot_be_added_to(value):
     )
     assert (got[1].outcome, got[1].status) == (Outcome.REJECTED, 400)
     assert "ValidationException" in got[1].reason
-    assert got[2].body["n"] == value
+    assert got[2].item()["n"] == value
 
 
 def test_an_item_has_a_largest_size():
@@ -250,7 +250,7 @@ def test_an_item_has_a_largest_size():
         lambda table: table.put(ROW, {**row("1"), "data": text("x" * room)}),
     )
     assert [reply.outcome for reply in got] == [Outcome.REJECTED, APPLIED, APPLIED]
-    assert got[1].body is None
+    assert got[1].item() is None
 
 
 def test_only_consistent_reads_are_sure_to_be_fresh():
@@ -286,7 +286,7 @@ def test_bytes_that_are_no_item_become_one(body):
     """D6, H17: a table holds items only, so what an operator puts there is an item of bytes, and no lock record."""
     plan = FaultPlan.of(CorruptObject(id="f", service="leases", at_ns=100 * MS, body=body))
     scene, got = ask(plan, lambda table: table.put(ROW, row("1")), lambda table: table.get(ROW))
-    assert set(got[1].body) == {KEY, "bytes"}
+    assert set(got[1].item()) == {KEY, "bytes"}
     assert got[1].version is None
     assert scene.rows(Kind.APPLIED)[1]["owner"] is None
 
@@ -336,7 +336,7 @@ def test_a_stale_read_shows_an_old_item():
     plan = FaultPlan.of(StaleRead(id="f", service="leases", lag_ns=300 * MS))
     calls = [lambda table: table.put(ROW, row("1")), lambda table: table.put(ROW, row("2"))]
     _, got = ask(plan, *calls, lambda table: table.get(ROW))
-    assert got[2].body == whole("1")
+    assert got[2].item() == whole("1")
 
 
 def test_an_operator_deletes_every_lock_of_a_table():
@@ -344,7 +344,7 @@ def test_an_operator_deletes_every_lock_of_a_table():
     plan = FaultPlan.of(DeleteObject(id="f", service="leases", at_ns=500 * MS))
     calls = [lambda table: table.put(ROW, row("1")), lambda table: table.put("other", {"a": text("1")})]
     scene, got = ask(plan, *calls, lambda table: table.get("other"), lambda table: table.get(ROW))
-    assert (got[2].body, got[3].body) == ({KEY: text("other"), "a": text("1")}, None)
+    assert (got[2].item(), got[3].item()) == ({KEY: text("other"), "a": text("1")}, None)
     assert [each["node"] for each in scene.rows(Kind.APPLIED)] == ["n1", "n1", "operator"]
     assert scene.counts() == (1, 1, 1)
 
@@ -364,7 +364,7 @@ def test_time_to_live_deletes_rows_whose_number_has_passed(ends, is_deleted):
     plan = FaultPlan.of(ExpireItems(id="f", service="leases", at_ns=500 * MS))
     calls = [lambda table: table.put(ROW, row("1") | {"leaseDuration": ends}), lambda table: table.get("other")]
     scene, got = ask(plan, *calls, lambda table: table.get("other"), lambda table: table.get(ROW))
-    assert (got[3].body is None) is is_deleted
+    assert (got[3].item() is None) is is_deleted
     assert scene.counts() == (1, 1, int(is_deleted))
 
 

@@ -96,7 +96,7 @@ class Crate(RowLock):
         reply = self.table.get(self.key)
         self._require_unthrottled(reply)
         self.require_answer(reply)
-        item = reply.body
+        item = reply.item()
         if item is None:
             return None
         row = dict(item)

@@ -105,7 +105,7 @@ class JavaClient(RowLock):
     def _readable(self, reply: ItemReply) -> dict[str, Any] | None:
         """The row of an answer. Raises CorruptRecord for one without lease, owner or version, on which Java fails."""
         self.require_answer(reply)
-        item = reply.body
+        item = reply.item()
         if item is None:
             return None
         row = dict(item)

@@ -131,7 +131,7 @@ class RowLock(ABC):
         """The row by a strongly consistent read; None where there is none. Raises LockError."""
         reply = self.table.get(self.key)
         self.require_answer(reply)
-        item = reply.body
+        item = reply.item()
         return None if item is None else dict(item)
 
     def lease_in(self, row: dict[str, Any]) -> int:

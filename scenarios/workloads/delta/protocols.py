@@ -123,7 +123,7 @@ def help_each_other(writer: Writer, commit: Commit) -> CommitAnswer:
         prepared = writer.rows.put(entry_key(log.table, version), row, absent(KEY))
         if prepared.outcome in (Outcome.AMBIGUOUS, Outcome.PRECONDITION_FAILED, Outcome.CONFLICT):
             present = writer.rows.get(entry_key(log.table, version))
-            stands = present.body
+            stands = present.item()
             is_open = stands is None and prepared.outcome is Outcome.AMBIGUOUS
             if present.outcome is not Outcome.APPLIED or is_open:
                 return writer.told(Outcome.AMBIGUOUS)
@@ -149,7 +149,7 @@ def _finish(writer: Writer, version: int) -> bool:
     found = writer.rows.get(key)
     if found.outcome is not Outcome.APPLIED:
         return False
-    row = found.body
+    row = found.item()
     if row is None or row["complete"] == flag(True):
         return writer.log.read(key) is not None
     content = writer.log.read(row["tempPath"]["S"])

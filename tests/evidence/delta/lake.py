@@ -173,7 +173,7 @@ class Lake:
 
     def row(self, key: str) -> Item | None:
         """The lock's row now."""
-        found: Item | None = self.table.get(key).body
+        found: Item | None = self.table.get(key).item()
         return found
 
     def log(self, table: str) -> LabelledLog:

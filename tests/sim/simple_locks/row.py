@@ -42,8 +42,8 @@ class RowLock:
         row = self.table.get(self.s.key)
         if row.outcome is not Outcome.APPLIED:
             raise OutcomeUnknown("no answer")
-        if row.body is not None:
-            holder, until = value_in(row.body, "holder", "S"), value_in(row.body, "until", "N")
+        if (found := row.item()) is not None:
+            holder, until = value_in(found, "holder", "S"), value_in(found, "until", "N")
             if holder is None or until is None:
                 raise CorruptRecord("the row has no holder")
             if holder != self.me and self.rt.wall_ns() <= int(until) + self.s.drift_bound_ns:
@@ -63,7 +63,7 @@ class RowLock:
         return True
 
     def condition(self, row):
-        return (absent(KEY),) if row.body is None else (equals(VERSION, text(row.version)),)
+        return (absent(KEY),) if row.item() is None else (equals(VERSION, text(row.version)),)
 
     def lock(self, timeout_s):
         end = self.rt.monotonic_ns() + int(timeout_s * 1e9)

@@ -58,7 +58,7 @@ class PutsOverALapsedRow(RowLock):
     """Of two that see a row lapse, each writes its own: the take-over has no condition (S1 to S5)."""
 
     def condition(self, row):
-        return (absent(KEY),) if row.body is None else ()
+        return (absent(KEY),) if row.item() is None else ()
 
 
 class DeletesAnyZnode(EphemeralLock):

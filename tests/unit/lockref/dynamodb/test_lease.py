@@ -55,7 +55,7 @@ class Machine:
         return DynamoLock(self.client, ROW, LeaseOptions.from_settings(settings), runtime=self.runtime)
 
     def row(self) -> LeaseItem:
-        return parse(to_bytes(self.client.get(ROW).body))
+        return parse(to_bytes(self.client.get(ROW).item()))
 
     def plant(self, **attributes: Any) -> None:
         row = {"ownerName": text("other"), VERSION: text("v1"), "leaseDuration": text(str(LEASE_S)), **attributes}
@@ -259,10 +259,10 @@ def test_an_operator_can_close_the_lock():
     """isNonAcquirable: a typed error names the row, and nothing is written."""
     machine = Machine()
     machine.plant(isNonAcquirable=text("1"))
-    before = machine.client.get(ROW).body
+    before = machine.client.get(ROW).item()
     with pytest.raises(LockNotAcquirable, match=ROW):
         machine.lock().try_lock()
-    assert machine.client.get(ROW).body == before
+    assert machine.client.get(ROW).item() == before
 
 
 def test_what_others_left_in_a_row_is_kept():
@@ -273,15 +273,15 @@ def test_what_others_left_in_a_row_is_kept():
     assert not lock.try_lock()
     machine.runtime.advance(WATCH_NS)
     assert lock.try_lock()
-    body = machine.client.get(ROW).body
+    body = machine.client.get(ROW).item()
     assert (body["colour"], body["data"], body[KEY]) == (text("blue"), text("{}"), text(ROW))
     lock.unlock()
-    body = machine.client.get(ROW).body
+    body = machine.client.get(ROW).item()
     assert (body["colour"], body["data"]) == (text("blue"), text("{}"))
     assert lock.try_lock()
     lock.update_data("done")
     lock.unlock()
-    body = machine.client.get(ROW).body
+    body = machine.client.get(ROW).item()
     assert (body["colour"], "data" in body) == (text("blue"), False)
 
 
@@ -298,7 +298,7 @@ def test_what_others_add_while_it_is_held_is_kept():
     assert (machine.row().nonce == first.nonce, machine.row().data) == (False, "ours")
     assert lock.holds()
     lock.unlock()
-    body = machine.client.get(ROW).body
+    body = machine.client.get(ROW).item()
     assert (body["colour"], body["isNonAcquirable"], machine.row().is_released) == (text("blue"), text("1"), True)
     assert "data" not in body
     with pytest.raises(LockNotAcquirable):
@@ -306,7 +306,7 @@ def test_what_others_add_while_it_is_held_is_kept():
     machine.client.update(ROW, remove=["isNonAcquirable"])
     successor = machine.lock()
     assert successor.try_lock()
-    assert machine.client.get(ROW).body["colour"] == text("blue")
+    assert machine.client.get(ROW).item()["colour"] == text("blue")
     assert not machine.row().is_released
 
 
@@ -339,7 +339,7 @@ def test_a_row_tells_no_number_for_a_lifetime_to_find():
     """T10, B5: DynamoDB deletes by a number of epoch seconds; leaseDuration is text."""
     machine = Machine()
     assert machine.lock().try_lock()
-    assert machine.client.get(ROW).body["leaseDuration"] == text(str(LEASE_S))
+    assert machine.client.get(ROW).item()["leaseDuration"] == text(str(LEASE_S))
 
 
 def test_a_record_reads_as_it_was_written():
@@ -359,7 +359,7 @@ def test_a_refused_write_is_told():
     ]
     with pytest.raises(Exception, match="AccessDenied"):
         machine.lock().try_lock()
-    assert machine.client.get(ROW).body is None
+    assert machine.client.get(ROW).item() is None
 
 
 def test_a_second_holder_that_dies_is_waited_for_once():

@@ -70,7 +70,7 @@ class Machine:
         )
 
     def row(self) -> dict[str, Any] | None:
-        return self.client.get(ROW).body
+        return self.client.get(ROW).item()
 
     def plant(self, lease: Any = None, version: str = "v1", **more: Any) -> None:
         """A row of somebody else."""
