@@ -85,7 +85,7 @@ def collect(
         [_Running(order, number, result) for number, (order, result) in enumerate(zip(orders, before, strict=True))],
         executor,
         work or run_sheltered,
-        is_over=is_over,
+        ends_all=is_over,
         on_progress=on_progress,
         on_found=on_found,
     )
@@ -93,14 +93,14 @@ def collect(
 
 
 class _Running:
-    """One campaign on its way. is_over: no further chunk of it is begun. number: among those that run together."""
+    """One campaign on its way. is_closed: no further chunk of it is begun. number: among those that run together."""
 
-    __slots__ = ("committed", "is_over", "number", "order", "total")
+    __slots__ = ("committed", "is_closed", "number", "order", "total")
 
     def __init__(self, order: Order, number: int, earlier: CampaignResult | None) -> None:
         self.order = order = replace(order, scenario=order.scenario.owed_by(len(order.seeds)))
         self.number = number
-        self.is_over = False
+        self.is_closed = False
         # One that cannot be used runs again.
         self.committed = frozenset(() if order.place is None else committed_chunks(order.place))
         self.total = CampaignResult.begun(order) if earlier is None else earlier
@@ -144,14 +144,14 @@ class _Collection:
         executor: Executor,
         work: Work,
         *,
-        is_over: Callable[[], bool],
+        ends_all: Callable[[], bool],
         on_progress: OnProgress,
         on_found: OnFound,
     ) -> None:
         self._running = running
         self._executor = executor
         self._work = work
-        self._is_over = is_over
+        self._ends_all = ends_all
         self._on_progress = on_progress
         self._on_found = on_found
 
@@ -180,7 +180,7 @@ class _Collection:
         """The chunks that are to be run, each when an executor asks for it."""
         for each in self._running:
             for number in range(each.order.chunks):
-                if each.is_over:
+                if each.is_closed:
                     break
                 if number not in each.committed:
                     yield each.chunk(number)
@@ -188,9 +188,9 @@ class _Collection:
     def _join_chunks(self, current: _Running, answers: Iterator[ChunkAnswer]) -> None:
         """Join the chunks of one campaign. Raises LockrefError for what ends all: the executor's, or the place's."""
         order, total = current.order, current.total
-        was_over = current.is_over
+        was_closed = current.is_closed
         for number in range(order.chunks):
-            if was_over and number not in current.committed:
+            if was_closed and number not in current.committed:
                 break
             account = _read(order, number) if number in current.committed else None
             answer: ChunkAnswer | None = None
@@ -206,11 +206,11 @@ class _Collection:
             for finding in current.join(account, answer):
                 self._on_found(total, finding)
             self._on_progress(total)
-            if not was_over and self._is_over():
+            if not was_closed and self._ends_all():
                 for each in self._running:
-                    each.is_over = True
+                    each.is_closed = True
                 break
-        current.is_over = True
+        current.is_closed = True
 
     def _answer(self, current: _Running, number: int, answers: Iterator[ChunkAnswer]) -> ChunkAnswer:
         """The answer of a chunk. Those before it belong to a campaign that ended early, while they were under way."""

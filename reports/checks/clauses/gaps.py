@@ -224,12 +224,12 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
         "L2": np.where(bounds.is_watched, bounds.grant_ns, bounds.handover_ns)[gaps.run],
         "L3": bounds.handover_ns[gaps.run],
     }
-    left = _Left(case)
+    gone = _Departures(case)
     # Who died has ended its session. Of the others that left unheard nobody knows: they leave a long wait undecided.
     since_deaths = {
-        clause: _once_sessions_ended(bounds, gaps, since[clause], limit[clause], left.by_death) for clause in since
+        clause: _once_sessions_ended(bounds, gaps, since[clause], limit[clause], gone.by_death) for clause in since
     }
-    since = {clause: _once_sessions_ended(bounds, gaps, since[clause], limit[clause], left.unheard) for clause in since}
+    since = {clause: _once_sessions_ended(bounds, gaps, since[clause], limit[clause], gone.unheard) for clause in since}
     readable = case.truth.knows(gaps.run, gaps.group)
     judged = {
         "L1": bounds.has_validity[gaps.run] & readable,
@@ -262,31 +262,31 @@ def gap_rulings(case: Case, bounds: Bounds, waits: Waits) -> dict[str, Ruling]:
 
 
 def _once_sessions_ended(
-    bounds: Bounds, gaps: _Gaps, since: Ints, limit: Ints, left: Mapping[int, Sequence[int]]
+    bounds: Bounds, gaps: _Gaps, since: Ints, limit: Ints, departures: Mapping[int, Sequence[int]]
 ) -> Ints:
     """Per gap, since when waiting counts: as given, or since the session of a client ended that may have been chosen.
 
-    left: by lock key, when such clients left, ascending. A service that hands a lock out chooses a client before that
-    client says that it has the lock. The chosen client may leave in between, and nobody hear that. Then no grant is on
-    record, and nobody else gets the lock before the session is over. Whoever left after the bound excuses nothing.
+    departures: by lock key, when such clients left, ascending. A service that hands a lock out chooses a client before
+    that client says that it has the lock. The chosen client may leave in between, unheard by anybody. Then no grant is
+    on record, and nobody else gets the lock before the session is over. Whoever left after the bound excuses nothing.
     """
     handed_out = np.flatnonzero(~gaps.is_lease & bounds.has_validity[gaps.run] & (gaps.until_ns - since > limit))
-    if len(handed_out) == 0 or not left:
+    if len(handed_out) == 0 or not departures:
         return since
     found = since.copy()
     for gap in handed_out.tolist():
-        run, instants = int(gaps.run[gap]), left.get(int(gaps.group[gap]), [])
+        run, instants = int(gaps.run[gap]), departures.get(int(gaps.group[gap]), [])
         lasting_ns = int(bounds.validity_ns[run]) + 2 * int(bounds.drift_ns[run])
         # Only the clients whose sessions reach into the gap are looked at: a lock may have many gaps and many of them.
-        for left_ns in instants[bisect_left(instants, int(since[gap]) - lasting_ns) :]:
-            if left_ns <= found[gap] + limit[gap]:
-                found[gap] = max(int(found[gap]), left_ns + lasting_ns)
+        for departed_ns in instants[bisect_left(instants, int(since[gap]) - lasting_ns) :]:
+            if departed_ns <= found[gap] + limit[gap]:
+                found[gap] = max(int(found[gap]), departed_ns + lasting_ns)
             else:
                 break
     return found
 
 
-class _Left:
+class _Departures:
     """When clients left that may have been chosen, of locks that a service hands out: by lock key, ascending.
 
     Such a client died in an acquire, or its acquire ended with an unknown outcome: nobody confirmed that its session
@@ -308,17 +308,17 @@ class _Left:
         joining = _unanswered_joins(case)
         for call in asked.tolist():
             returned = int(operations.return_row[call]) >= 0
-            left_ns = int(operations.return_at_ns[call]) if returned else crash_after(case, call)
-            if left_ns is None:
+            departed_ns = int(operations.return_at_ns[call]) if returned else crash_after(case, call)
+            if departed_ns is None:
                 continue
             if truth.are_queues[group[call]]:
                 own = events.lock_key[joining] == group[call]
                 own &= events.codes("node")[joining] == operations.node[call]
-                own &= (joining > operations.call_row[call]) & (events.integers("at_ns")[joining] <= left_ns)
+                own &= (joining > operations.call_row[call]) & (events.integers("at_ns")[joining] <= departed_ns)
                 if not own.any():
                     continue
             for kept in (self.unheard,) if returned else (self.unheard, self.by_death):
-                kept.setdefault(int(group[call]), []).append(left_ns)
+                kept.setdefault(int(group[call]), []).append(departed_ns)
         for kept in (self.unheard, self.by_death):
             for instants in kept.values():
                 instants.sort()

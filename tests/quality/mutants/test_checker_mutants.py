@@ -144,9 +144,9 @@ JUDGE_MUTANTS = [
     ("situations", " & (changes.node[grants.end] != grants.node)", ""),
     ("situations", 'freed &= changes.node[grants.end] != events.code_of("node", OPERATOR)', "pass"),
     ("situations", "lapsed | ~grants.lapses[replaced]", "lapsed"),
-    ("clauses.gaps", "if left_ns <= found[gap] + limit[gap]:", "if True:"),
-    ("clauses.gaps", "if left_ns <= found[gap] + limit[gap]:", "if False:"),
-    ("clauses.gaps", "max(int(found[gap]), left_ns + lasting_ns)", "FOREVER"),
+    ("clauses.gaps", "if departed_ns <= found[gap] + limit[gap]:", "if True:"),
+    ("clauses.gaps", "if departed_ns <= found[gap] + limit[gap]:", "if False:"),
+    ("clauses.gaps", "max(int(found[gap]), departed_ns + lasting_ns)", "FOREVER"),
     ("clauses.gaps", "(operations.return_row < 0) | (operations.outcome == Outcome.AMBIGUOUS)", "operations.return_row < 0"),  # noqa: E501
     ("clauses.gaps", "(operations.return_row < 0) | (operations.outcome == Outcome.AMBIGUOUS)", "operations.outcome != Outcome.APPLIED"),  # noqa: E501
     ("clauses.gaps", "(operations.op == Op.ACQUIRE) & unheard", "unheard"),
@@ -159,7 +159,7 @@ JUDGE_MUTANTS = [
     ("clauses.gaps", "asked & (since_deaths[clause] != since[clause])", "asked & False"),
     ("clauses.gaps", "gaps, waits, since_deaths[clause], limit[clause], moved)", "gaps, waits, since[clause], limit[clause], moved)"),  # noqa: E501
     ("clauses.gaps", "own &= (joining > operations.call_row[call]) & ", "own &= "),
-    ("clauses.gaps", ' & (events.integers("at_ns")[joining] <= left_ns)', ""),
+    ("clauses.gaps", ' & (events.integers("at_ns")[joining] <= departed_ns)', ""),
     ("clauses.gaps", " & ~truth.is_recorded_by_service[events.run[sent]]", ""),
     ("clauses.gaps", "(answer < 0) | (events.numbers(\"outcome\")[np.maximum(answer, 0)] == Outcome.AMBIGUOUS)", "answer < 0"),  # noqa: E501
     ("clauses.gaps", "(answer < 0) | (events.numbers(\"outcome\")[np.maximum(answer, 0)] == Outcome.AMBIGUOUS)", "answer < len(events.run)"),  # noqa: E501
