@@ -145,8 +145,7 @@ class Acquisition(Generic[R]):
             return step, Stored(reply.version, attempt.record)
         self.trouble = reply.in_words()
         if step is Step.GONE or step is Step.REFUSED:
-            # It did not land. A lost answer, a 412, or a "not now" do not tell that (H5): what a proxy on the way sent
-            # twice may be answered "not now" once, and land all the same.
+            # It did not land. A lost answer, a 412 or a "not now" does not tell that (H5): a proxy may send it twice.
             self.is_unresolved = was_unresolved
         if step is Step.REFUSED:
             raise messages.write_refused(self.cell.key, self.trouble)

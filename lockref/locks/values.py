@@ -177,7 +177,7 @@ class Step(Enum):
     DONE     it landed
     LOOK     read before deciding: perhaps it landed, or somebody else's write did
     GONE     there is no object at all
-    AGAIN    not now: this copy of it did not land, and a later request may; a look tells of copies
+    AGAIN    not now: this copy of it did not land, and a later request may; a look tells of copies (H5, S7)
     REFUSED  it did not land and never will
     """
 
