@@ -211,9 +211,10 @@ def _tail_lines(result: GateResult) -> Iterator[tuple[str, str]]:
     if slowest and slowest[0].seconds:
         told = ", ".join(f"{each.name} {each.seconds:.1f} s" for each in slowest)
         yield f"  slowest: {told} (of all processes together)", "dim"
-    if result.cut and not any(result.cut in sentence for sentence in result.unexplored[:1]):
+    if result.cut:
         yield f"  cut: {result.cut}", "head"
     for sentence in result.unexplored[:1]:
-        yield f"  not explored: {sentence}", "dim"
+        # What is told of a cut ends with the reason, which the line above has.
+        yield f"  not explored: {sentence.removesuffix(f': {result.cut}')}", "dim"
     if result.folder:
         yield f"  all of it: {result.folder}/gate.json; as a page: lockref report latest", "dim"

@@ -248,7 +248,7 @@ def test_a_budget_that_is_too_small_is_inconclusive_and_says_what_was_left_out(
     said = capsys.readouterr().out
     assert "cut: the 1 ns of --for were over before all was run that was planned" in said
     assert "inconclusive: e08-paused-holder and 1 more: not begun: the 1 ns of --for were over" in said
-    assert "not explored: 2 scenarios not begun, 1 scenario with at most 4 seeds: the 1 ns of --for" in said
+    assert "not explored: 2 scenarios not begun, 1 scenario with at most 4 seeds\n" in said
 
 
 def clock(*seconds: float) -> Callable[[], int]:

@@ -113,3 +113,11 @@ def test_a_broken_requirement_stands_before_those_that_hold():
     lines = [line for line, _ in screen_lines(result().model_copy(update={"required": (*limits, broken)}))]
     assert "  required: violated: handoff < 2s: 4.000 s" in lines
     assert "  and 3 more of these: see gate.json" in lines
+
+
+def test_the_reason_of_a_cut_is_told_once_beside_what_it_left_out():
+    """The document has it in both places, since each sentence of it is read alone."""
+    cut = result().model_copy(update={"unexplored": ("2 scenarios not begun: the time was over", "more seeds")})
+    lines = [line for line, _ in screen_lines(cut)]
+    assert "  cut: the time was over" in lines
+    assert "  not explored: 2 scenarios not begun" in lines
