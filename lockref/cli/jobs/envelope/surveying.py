@@ -263,6 +263,6 @@ def _say(console: Console, surveyed: Sequence[Surveyed], axes: Sequence[Axis], n
         console.say(notice, style="head")
     console.say(
         "\n2/5: a safety clause broke in 2 of 5 runs; <3/5: in none, so in fewer than 3 of 5, at 95 %; "
-        "?: the runs prove nothing"
+        "?: the runs prove nothing; –: not run"
     )
     console.say()
