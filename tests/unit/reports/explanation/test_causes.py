@@ -203,6 +203,21 @@ def test_who_took_over_in_time_by_a_clock_that_is_ahead_is_not_told_to_wait() ->
         assert ("replaces the record of another only once the time of that record and the" in told) != is_obeyed
 
 
+def test_who_waited_for_the_whole_time_by_a_clock_that_is_fast_is_not_told_to_wait() -> None:
+    """S5 of a lock whose records have no stamp: its waiters count how long a record has stood."""
+    for fast, is_obeyed in ((8 * S, True), (7 * S, False)):
+        history = timed(**{**SECONDS, "watch_ns": 10 * S})
+        history.mono_ahead["n2"] = {2 * S: fast}
+        history.granted("n1", call=0, applied=S, returned=S + 1, valid_for=None)
+        history.read("n2", S + S // 2, sent=S + S // 2 - 1)
+        history.granted("n2", call=2 * S, applied=7 * S // 2, returned=7 * S // 2 + 1, valid_for=None)
+        told = explained(history, "S5").paragraph
+        assert (
+            "By its own monotonic clock n2 had waited for the whole of that time. No lock can see" in told
+        ) == is_obeyed
+        assert ("only once the time of that record has passed on its own clock" in told) != is_obeyed
+
+
 def test_a_blind_delete_of_another_grant() -> None:
     """S6: whose record was deleted, and that the write carried no condition."""
     history = timed(**SECONDS)
