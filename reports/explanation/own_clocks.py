@@ -42,6 +42,10 @@ COUNT_UNCHANGED: Final = (
     "whoever compares wall clocks needs clocks that agree{bound}; a waiter that instead counts, on its monotonic "
     "clock, for how long the record has stood unchanged does not need them"
 )
+COUNT_ON_MONOTONIC: Final = (
+    "a correct lock counts for how long a record has stood on its monotonic clock, which no step of the wall clock "
+    "moves"
+)
 WAIT_LONGER: Final = (
     "no lock can see that its own clock is fast; one that waits longer, by a bound, bears clocks that are as fast as "
     "that"
@@ -116,10 +120,13 @@ def early_takeover(tell: Teller, taker: Row, held: Row | None, landed_ns: int) -
     if record.stamp_ns is None:
         seen = facts.reading_after(node, record.landed_ns) if record.landed_ns is not None else None
         lasts_ns = (held["valid_until_true_ns"] or 0) - record.sent_ns
-        if seen is None or now.mono_ns - seen.mono_ns < lasts_ns:
-            return too_soon
-        said = f"by its own monotonic clock {who} had waited for the whole of that time"
-        return ByOwnClocks(said=said, demand=WAIT_LONGER)
+        if seen is not None and now.mono_ns - seen.mono_ns >= lasts_ns:
+            said = f"by its own monotonic clock {who} had waited for the whole of that time"
+            return ByOwnClocks(said=said, demand=WAIT_LONGER)
+        if seen is not None and now.wall_ns - seen.wall_ns >= lasts_ns:
+            said = f"by its own wall clock {who} had waited for the whole of that time"
+            return ByOwnClocks(said=said, demand=COUNT_ON_MONOTONIC)
+        return too_soon
     if now.wall_ns < record.stamp_ns + bound_ns:
         return too_soon
     said = f"by its own wall clock {who} came late enough"
