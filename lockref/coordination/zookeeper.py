@@ -85,17 +85,27 @@ _SHORTEST_WISH_MS: Final = 500
 _REQUEST_BYTES: Final = 64
 """What an operation takes in a request beside its path and its body, at most."""
 
+RECONNECT_MAX_S: Final = 1.0
+"""The longest pause between two attempts to reach a server, as in ZooKeeper's own client. With kazoo's default each
+pause is twice the one before: after an outage of a minute the next attempt may come a minute later.
+"""
+
 _SESSION_CREATED: Final = "Session created"
+_CLOSE_ANSWERED: Final = "Read close response"
 _BLATHER: Final = 5
-"""kazoo's log level for the line that tells of a new session."""
+"""kazoo's log level for the lines that tell of a new session, and of one that a server has ended as it was asked."""
 
 
-class _NegotiatedTimeout(logging.Handler):
-    """Reads the session timeout that the server chose off kazoo's log, its only public place. Then the log is quiet."""
+class _KazooLog(logging.Handler):
+    """Reads off kazoo's log what it tells nowhere else. The log is quiet otherwise.
+
+    timeout_ms: of the session, as the server chose it. is_close_answered: a server has ended the session as asked.
+    """
 
     def __init__(self, log: logging.Logger) -> None:
         super().__init__(_BLATHER)
         self.timeout_ms = 0
+        self.is_close_answered = False
         self._log = log
         log.propagate = False
         log.handlers[:] = [self]
@@ -106,7 +116,13 @@ class _NegotiatedTimeout(logging.Handler):
             timeout_ms = record.args[2]
             assert isinstance(timeout_ms, int), "kazoo tells the timeout in milliseconds"
             self.timeout_ms = timeout_ms
-            self._log.setLevel(logging.CRITICAL)
+            # Not by its level: a logger remembers what was enabled, and forgets that only if `getLogger` has made it.
+            self._log.disabled = True
+        self.is_close_answered |= str(record.msg) == _CLOSE_ANSWERED
+
+    def expect_close(self) -> None:
+        """The session is about to be ended: the answer to that is told, too."""
+        self._log.disabled = False
 
 
 class ZooKeeperChannel:
@@ -140,8 +156,7 @@ class ZooKeeperChannel:
         if request.verb == CONNECT:
             return self._connect(call, timeout_ns)
         if request.verb == CLOSE and self._session and call.session == self._session:
-            self._leave()
-            return Reply(Outcome.APPLIED)
+            return Reply(Outcome.APPLIED) if self._leave() else TIMED_OUT._replace(reason="no server ended the session")
         sent = self._sent(request, path, call)
         return sent if isinstance(sent, Reply) else self._answer(sent, request, timeout_ns / NS_PER_S)
 
@@ -253,17 +268,18 @@ class ZooKeeperChannel:
         session, password = identity
         # One for all watches of a session: one that is set twice fires once, as a server tells it.
         self._fired = self._watch(session)
-        return Reply(Outcome.APPLIED, body=SessionBound(session, self._negotiated.timeout_ms, password).to_bytes())
+        return Reply(Outcome.APPLIED, body=SessionBound(session, self._log.timeout_ms, password).to_bytes())
 
     def _start(self, call: Call) -> None:
         """A new client of kazoo's, which connects in a thread of its own."""
         log = logging.Logger("kazoo of lockref")
-        self._negotiated = _NegotiatedTimeout(log)
+        self._log = _KazooLog(log)
         self._told_state.clear()
         kazoo = self._kazoo = KazooClient(
             hosts=self._hosts,
             timeout=max(call.timeout_ms, _SHORTEST_WISH_MS) / 1000,
             auth_data=list(self._auth),
+            connection_retry={"max_tries": -1, "max_delay": RECONNECT_MAX_S},
             logger=log,
         )
         # Before it starts: kazoo connects first and sends the credentials then, so refused ones end a session that
@@ -294,19 +310,21 @@ class ZooKeeperChannel:
 
         return told
 
-    def _leave(self) -> None:
-        """End the session, if there is one, at once."""
+    def _leave(self) -> bool:
+        """End the session, if there is one, at once. True if a server has said that it is over."""
         with self._mutex:
             self._session, self._identity = 0, None
             kazoo, self._kazoo = self._kazoo, None
         if kazoo is None:
-            return
+            return False
+        self._log.expect_close()
         try:
             kazoo.stop()
         except errors.WriterNotClosedException:
             # kazoo's thread hangs in a request and ends after it. Its sockets stay open for as long: `close` refuses.
-            return
+            return False
         kazoo.close()
+        return self._log.is_close_answered
 
     def receive(self, timeout_ns: int | None) -> object | None:
         try:

@@ -162,6 +162,27 @@ def test_a_frozen_leader_is_replaced(ensemble: ZooKeeperServers):
         assert not session.exists("/on").missing
 
 
+def test_a_server_says_that_a_session_is_over(zookeeper: ZooKeeperServers):
+    """The answer to its end: a lock that is told so may say that it has left."""
+    with session_on(zookeeper.hosts) as session:
+        reply = session.end()
+    assert reply is not None
+    assert reply.outcome is Outcome.APPLIED
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_nobody_says_so_without_a_server(is_frozen: bool):
+    """kazoo ends its client all the same. Until its timeout the server may still count the session as alive."""
+    if reason := unavailable():
+        pytest.skip(reason)
+    with started_zookeeper() as server, session_on(server.hosts) as session:
+        (server.freeze if is_frozen else server.kill)(1)
+        reply = session.end()
+    assert reply is not None
+    assert reply.outcome is Outcome.AMBIGUOUS
+
+
 def test_a_server_that_ends_says_why(monkeypatch: pytest.MonkeyPatch):
     """The last lines of its log are in the message; without Java or the jars the reason says so."""
     if reason := unavailable():
