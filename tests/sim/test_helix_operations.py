@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lockref.cli.jobs.cluster.controlling import stopped_words
-from lockref.coordination.port import CLOSE, MULTI
+from lockref.coordination.port import CLOSE, DELETE, MULTI
 from lockref.errors import ConfigError
 from lockref.helix.cluster.configured import ClusterDiffers
 from lockref.helix.cluster.declared import Instance, RebalanceMode, Resource
@@ -27,6 +27,7 @@ from lockref.helix.records.zn_record import ZNRecord
 from lockref.helix.served import OPERATIONS
 from lockref.ports import TIMED_OUT, Reply, Request
 from lockref.runtime import NS_PER_S
+from lockref.words import Outcome
 from tests.sim.helix_world import CLUSTER, PATHS, RESOURCE, Asked, DisturbedChannel, Helix, undisturbed
 
 LOCKS = tuple(f"{RESOURCE}_{number}" for number in range(4))
@@ -37,7 +38,7 @@ class Operated:
 
     def __init__(self, **how: Any) -> None:
         self.helix = Helix(locks=4)
-        self.a, self.heard_a, _ = self.helix.participant("a")
+        self.a, self.heard_a, self.channel_a = self.helix.participant("a")
         self.b, self.heard_b, _ = self.helix.participant("b")
         self.controller, self.controller_channel = self.helix.controller(**how)
         session, self.channel = self.helix.session("operator")
@@ -125,17 +126,56 @@ def test_a_disabled_instance_gives_everything_back_and_gets_it_again():
     cluster = Operated()
 
     def script() -> None:
+        states = PATHS.instance("a").current_states(cluster.helix.live_session("a"))
         assert cluster.ask(enable_instance, "a", is_wanted=False, reason="upgrade") is True
         cluster.until_held(0, 4)
         simple = cluster.config("a").simple
         assert (simple["HELIX_ENABLED"], simple["HELIX_DISABLED_REASON"]) == ("false", "upgrade")
         assert simple["HELIX_ENABLED_TIMESTAMP"].isdigit()
+        # As Helix' own participants do it; its tools take an instance without such a znode for evacuated.
+        cluster.helix.until(lambda: not cluster.helix.names(states), "its empty report goes")
         zxid = cluster.helix.zxid
         assert cluster.ask(enable_instance, "a", is_wanted=False) is False
         assert cluster.helix.zxid == zxid
         assert cluster.ask(enable_instance, "a", is_wanted=True) is True
         cluster.until_held(2, 2)
         assert "HELIX_DISABLED_REASON" not in cluster.config("a").simple
+
+    cluster.play(script)
+
+
+@pytest.mark.parametrize("lands", ["at once", "late", "never"])
+def test_an_empty_report_whose_removal_nobody_confirms_stays_or_not(lands: str):
+    """It is tried once. Whatever is there then, the instance reports its next lock, and that report stays."""
+    cluster = Operated()
+    removals: list[Request] = []
+    late: list[Reply] = []
+
+    def unheard(request: Request, ask: Asked) -> Reply:
+        if request.verb == DELETE and "/CURRENTSTATES/" in request.key:
+            removals.append(request)
+            if lands == "at once":
+                ask(request)
+            return TIMED_OUT
+        reply = ask(request)
+        if lands == "late" and removals and not late and request.verb == MULTI:
+            late.append(ask(removals[0]))
+        return reply
+
+    def script() -> None:
+        cluster.channel_a.disturb = unheard
+        states = PATHS.instance("a").current_states(cluster.helix.live_session("a"))
+        cluster.ask(enable_instance, "a", is_wanted=False)
+        cluster.until_held(0, 4)
+        cluster.helix.until(lambda: bool(removals), "its removal is tried")
+        cluster.helix.sleep_ms(1000)
+        assert cluster.helix.names(states) == ([] if lands == "at once" else [RESOURCE])
+        cluster.ask(enable_instance, "a", is_wanted=True)
+        cluster.until_held(2, 2)
+        cluster.helix.sleep_ms(1000)
+        assert set(cluster.helix.states("a")) == set(cluster.a.held)
+        assert [each.outcome for each in late] == ([Outcome.PRECONDITION_FAILED] if lands == "late" else [])
+        assert len(removals) == 1
 
     cluster.play(script)
 

@@ -185,4 +185,67 @@ def their_cluster(run: Experiment) -> bool:
         return is_told and kept == [[2, 2], [4, 4], [2, 2]] and alone == [0, 2] and len(alarms) == 2
 
 
-OPERATED: Final = {"administrator": administrator, "their-cluster": their_cluster}
+def orders(run: Experiment) -> bool:
+    """Helix' administrator orders EVACUATE, DISABLE, ENABLE and maintenance; our controller answers.
+
+    Participants of both. The resource is FULL_AUTO, driven by a rule of ours: maintenance concerns no other mode.
+    """
+    with (
+        run.fleet("orders", cluster=with_model(BUILT_IN["OnlineOffline"], 1), is_configured=False) as fleet,
+        _operator(run) as operator,
+    ):
+        name, names = fleet.cluster.name, ("h_1", "h_2", "h_3")
+        admin: Mapping[str, object] = {"do": "admin", "cluster": name}
+
+        def order(call: str, **what: object) -> None:
+            fleet.ask("admin", **admin, call=call, **what)
+
+        def ordered(instance: str) -> Mapping[str, object]:
+            return fleet.ask("admin", do="ordered", cluster=name, name=instance)
+
+        def owned() -> list[int]:
+            """How many locks each instance owns."""
+            return [len(each.owned) for each in sorted(read_status(operator, name).instances, key=lambda one: one.name)]
+
+        def until(wanted: list[int], what: str) -> None:
+            fleet.until(lambda _seen: owned() == wanted, f"{what}: {wanted}, not {owned()}")
+            run.say(f"{what}: {wanted}")
+
+        order("add-cluster")
+        for number, instance in enumerate(names):
+            order("add-instance", name=instance, host="h", port=str(number))
+        order("add-resource", resource="auto", count=6, model="OnlineOffline", mode="FULL_AUTO", replicas=1)
+        fleet.we_control(rebalancer="sticky")
+        fleet.they_join("h_1")
+        fleet.we_join("h_2")
+        fleet.they_join("h_3")
+        until([2, 2, 2], "at first")
+        seen = []
+        for instance, left in (("h_1", [0, 3, 3]), ("h_2", [3, 0, 3])):
+            for operation in ("EVACUATE", "DISABLE"):
+                order("operation", name=instance, operation=operation)
+                until(left, f"{operation} of {instance}")
+                seen.append(ordered(instance) == {"operation": operation, "evacuated": operation == "EVACUATE"})
+                if operation == "EVACUATE":
+                    order("operation", name=instance, operation="ENABLE")
+                else:
+                    enable_instance(operator, name, instance, is_wanted=True)
+                until([2, 2, 2], f"{instance} enabled by {'Helix' if operation == 'EVACUATE' else 'ours'}")
+                seen.append(ordered(instance)["operation"] == "ENABLE")
+        order("maintenance", enabled=True)
+        fleet.leave("h_3")
+        time.sleep(SETTLED_S)
+        until([2, 2, 0], "in maintenance, an instance leaves")
+        order("operation", name="h_1", operation="EVACUATE")
+        until([0, 2, 0], "in maintenance, EVACUATE of h_1")
+        order("maintenance", enabled=False)
+        until([0, 6, 0], "after it")
+        order("operation", name="h_1", operation="ENABLE")
+        until([3, 3, 0], "h_1 enabled by Helix")
+        alarms = sorted({f"{alarm.kind}: {alarm.text}" for alarm in fleet.alarms})
+        for line in (f"as Helix sees it: {seen}", *alarms, *fleet.two_holders()):
+            run.say(line)
+        return all(seen) and any("maintenance" in line.lower() for line in alarms) and not fleet.two_holders()
+
+
+OPERATED: Final = {"administrator": administrator, "their-cluster": their_cluster, "orders": orders}

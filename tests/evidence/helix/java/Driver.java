@@ -17,6 +17,7 @@ import org.apache.helix.HelixAdmin;
 import org.apache.helix.HelixManager;
 import org.apache.helix.HelixManagerFactory;
 import org.apache.helix.InstanceType;
+import org.apache.helix.constants.InstanceConstants.InstanceOperation;
 import org.apache.helix.manager.zk.ZKHelixAdmin;
 import org.apache.helix.model.InstanceConfig;
 import org.apache.helix.model.MasterSlaveSMD;
@@ -36,6 +37,7 @@ import org.apache.helix.userdefinedrebalancer.LockManagerRebalancer;
  *     {"do": "join", "cluster": NAME, "name": INSTANCE, "model": NAME, "whole": BOOL}    {"done": true}: it is live
  *     {"do": "leave", "name": NAME}                     {"done": true}: a controller or a participant has ended
  *     {"do": "admin", "call": WORD, "cluster": NAME, ...}      {"done": true}: Helix' own administrator has done it
+ *     {"do": "ordered", "cluster": NAME, "name": INSTANCE}     {"operation": WORD, "evacuated": BOOL}, as it sees them
  *     {"do": "leads", "name": NAME}                     {"leads": BOOL}
  *     {"do": "heard"}    {"heard": [[NS, INSTANCE, LOCK, SOURCE, TARGET], ...]}: every callback so far
  * </pre>
@@ -87,6 +89,17 @@ public final class Driver {
             case "admin":
                 administer(new ZKHelixAdmin(zooKeeper), asked);
                 break;
+            case "ordered":
+                HelixAdmin admin = new ZKHelixAdmin(zooKeeper);
+                String cluster = asked.get("cluster").asText();
+                String instance = asked.get("name").asText();
+                told.put(
+                        "operation",
+                        admin.getInstanceConfig(cluster, instance)
+                                .getInstanceOperation()
+                                .getOperation()
+                                .name());
+                return told.put("evacuated", admin.isEvacuateFinished(cluster, instance));
             case "leads":
                 return told.put("leads", running.get(asked.get("name").asText()).isLeader());
             case "heard":
@@ -135,6 +148,13 @@ public final class Driver {
                 break;
             case "enable-instance":
                 admin.enableInstance(cluster, name, enabled);
+                break;
+            case "operation":
+                admin.setInstanceOperation(
+                        cluster, name, InstanceOperation.valueOf(asked.get("operation").asText()), "an experiment");
+                break;
+            case "maintenance":
+                admin.manuallyEnableMaintenanceMode(cluster, enabled, "an experiment", Map.of());
                 break;
             case "enable-lock":
                 admin.enablePartition(enabled, cluster, name, resource, List.of(asked.get("lock").asText()));
