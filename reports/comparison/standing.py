@@ -148,7 +148,8 @@ class Standing:
         if self.broke:
             found.append(f"is where this lock broke ({', '.join(self.broke)})")
         if self.carries == UNKNOWN:
-            found.append(f"did not show that it can carry this lock ({self.why}; a longer --probe-for may)")
+            advice = "" if self.ended else "; a longer --probe-for may"
+            found.append(f"did not show that it can carry this lock ({self.why}{advice})")
         if self.ended:
             found.append(f"was not asked to the end ({self.ended})")
         found += self._want_of_service()

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Set
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -371,17 +372,23 @@ def test_a_log_file_in_a_replaced_group_is_told() -> None:
     [
         (["--jvm", "sql", "--jvm", "streams"], "the role 'streams' is not known; expected sql, stream, services"),
         (["--jvm", "services"], "no JVM writes"),
-        (["--batches", "0"], "batches is 0; expected 1 or more"),
-        (["--validity", "5"], "validity_s is 5; expected 10 or more"),
+        (["--batches", "0"], "--batches is 0; expected 1 or more"),
+        (["--seed", "-1"], "--seed is -1; expected 0 or more"),
+        (["--validity", "5"], "--validity is 5; expected 10 or more"),
+        (["--validity", "0"], "--validity is 0; expected 10 or more"),
+        (["--strike", "stop", "--stop-for", "0"], "--stop-for is 0; expected 1 or more"),
+        (["--minutes", "nan"], "--minutes is nan; expected at most 1440"),
+        (["--minutes", "inf"], "--minutes is inf; expected at most 1440"),
         (["--minutes", "0.2"], "--minutes 0.2 is too short"),
         (["--hudi", "compact=1"], "--hudi 'compact=1' is not of the form hoodie.KEY=VALUE"),
         (["--table", "/"], "--table names no place in the bucket"),
     ],
 )
 def test_options_that_cannot_be_are_refused(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A role or a size that proves nothing ends with one line and exit code 2, before anything starts."""
+    monkeypatch.setattr(f"{main.__module__}.table_environment", lambda: pytest.fail("nothing is fetched"))
     assert main(arguments) == ConfigError.exit_code
     assert told in capsys.readouterr().err
 
@@ -390,6 +397,33 @@ def test_a_folder_that_exists_is_not_written_over(tmp_path: Path, capsys: pytest
     """--out names a new folder."""
     assert main(["--out", str(tmp_path)]) == ConfigError.exit_code
     assert "exists already" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file in the way is bad input. A place where nothing may be written is the machine's."""
+    monkeypatch.setattr(f"{main.__module__}.table_environment", lambda: pytest.fail("nothing is fetched"))
+    (tmp_path / "file").touch()
+    assert main(["--out", str(tmp_path / "file" / "below")]) == ConfigError.exit_code
+    assert f"{tmp_path / 'file'} is a file" in capsys.readouterr().err
+    monkeypatch.setattr("os.access", lambda path, _mode: path != tmp_path)
+    assert main(["--out", str(tmp_path / "new" / "below")]) == BackendUnavailable.exit_code
+    assert f"{tmp_path} may not be written" in capsys.readouterr().err
+
+
+def test_a_disk_that_is_full_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a traceback, whose exit code would say that the table broke."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"{main.__module__}.table_environment", lambda: NOTHING_BUILT)
+    monkeypatch.setattr(f"{main.__module__}.run_tables", full)
+    assert main(["--out", str(tmp_path / "new")]) == BackendUnavailable.exit_code
+    assert "No space left on device" in capsys.readouterr().err
 
 
 def test_a_struck_writer_s_plan_is_a_scenario() -> None:
@@ -420,10 +454,30 @@ def test_a_java_without_a_compiler_is_refused(tmp_path: Path) -> None:
         environment.compiled_client(java, [])
 
 
-def test_missing_jars_end_with_their_reason(
+def test_jars_that_cannot_be_had_end_with_their_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty cache, and a resolver that reaches nothing: the jar and the reason, exit code 5, and no folder."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho connection refused >&2\nexit 1\n")
+    java.chmod(0o755)
+    home = JavaHome(path=tmp_path / "jdk", version="17", source="JAVA_HOME")
+    monkeypatch.setenv("LOCKREF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(environment, "search_java", lambda: SimpleNamespace(home=home))
+    monkeypatch.setattr(environment, "PYSPARK", SimpleNamespace(python=lambda: tmp_path / "python"))
+    monkeypatch.setattr(environment, "require_version", lambda _python: None)
+    assert main(["--out", str(tmp_path / "new")]) == BackendUnavailable.exit_code
+    told = capsys.readouterr().err
+    assert f"{BUNDLE.group}:{BUNDLE.artifact}:{BUNDLE.version} failed" in told
+    assert "connection refused" in told
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_machine_without_java_ends_with_its_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without Java nothing is fetched or started: one line, exit code 5."""
+    """Nothing is fetched or started: one line, exit code 5."""
     monkeypatch.setenv("LOCKREF_JAVA", "none")
     assert main([]) == BackendUnavailable.exit_code
     assert "Spark needs Java" in capsys.readouterr().err
@@ -480,13 +534,13 @@ def test_a_port_where_no_s3_answers_is_told(tmp_path: Path) -> None:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        with pytest.raises(BackendUnavailable, match="did not answer a first listing like S3"):
+        with pytest.raises(BackendUnavailable, match="did not answer a listing like S3"):
             run_tables(TableSettings(store=store), NOTHING_BUILT, tmp_path / "run")
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-    with pytest.raises(BackendUnavailable, match="did not answer a first listing like S3"):
+    with pytest.raises(BackendUnavailable, match="did not answer a listing like S3"):
         run_tables(TableSettings(store=store), NOTHING_BUILT, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from lockref.errors import ConfigError, LockrefError
+from lockref.errors import BackendUnavailable, ConfigError, LockrefError
 from lockref.runtime import ThreadRuntime
 from reports.checks.verdicts import decide
 from reports.pipeline.analysis import analyse
@@ -67,7 +68,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[TableSettings, Path]:
     add("--table", default=plain.table, help="where the table is made in the bucket")
     add("--out", type=Path, metavar="DIR", help=f"a new folder; default one below {FOLDER}")
     asked = parser.parse_args(arguments)
-    validity_s = asked.validity or (10 if asked.strike.startswith("stop") else plain.validity_s)
+    usual_s = 10 if asked.strike.startswith("stop") else plain.validity_s
+    validity_s = usual_s if asked.validity is None else asked.validity
     settings = TableSettings(
         jvms=plain.jvms if not asked.jvm else tuple(tuple(each.split(",")) for each in asked.jvm),
         kind=asked.kind,
@@ -80,7 +82,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[TableSettings, Path]:
         validity_s=validity_s,
         renew_s=max(1, validity_s // 10),
         strike=asked.strike,
-        pause_s=asked.stop_for or validity_s + STOP_BEYOND_S,
+        pause_s=validity_s + STOP_BEYOND_S if asked.stop_for is None else asked.stop_for,
         refresh=asked.refresh,
         hudi=_pairs(asked.hudi),
         at_commit=asked.at_commit,
@@ -89,9 +91,22 @@ def parse(arguments: Sequence[str] | None) -> tuple[TableSettings, Path]:
     )
     settings.require_sense()
     folder = asked.out or FOLDER / f"{settings.lock}-{ThreadRuntime().token_bytes(3).hex()}"
+    require_new(folder)
+    return settings, folder
+
+
+def require_new(folder: Path) -> None:
+    """Errors: ConfigError for a place that is taken, or below a file; BackendUnavailable where nothing can be made.
+
+    Asked before anything is fetched or started.
+    """
     if folder.exists():
         raise ConfigError(f"--out {folder} exists already; name a new folder")
-    return settings, folder
+    above = next(each for each in folder.absolute().parents if each.exists())
+    if not above.is_dir():
+        raise ConfigError(f"--out {folder}: {above} is a file")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise BackendUnavailable(f"--out {folder}: {above} may not be written")
 
 
 def _pairs(entries: Sequence[str]) -> dict[str, str]:
@@ -152,6 +167,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LockrefError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        print(f"{error}; what was measured until then stays in the run's folder", file=sys.stderr)
+        return BackendUnavailable.exit_code
     print(f"{judgement.sentence}\n{folder / 'report.md'}")
     return judgement.code
 

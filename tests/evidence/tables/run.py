@@ -44,6 +44,7 @@ BEGINNING: Final = "op: acquire"
 has read which files the table has. Where failed writes are rolled back in between, the count is another."""
 STRIKES: Final = ("stop", "stop-early", "kill")
 END_MARGIN_S: Final = 20
+MINUTES_MAX: Final = 24 * 60
 READ_TIMEOUT_S: Final = 300
 RECORD_KEY: Final = "id"
 _REQUEST_TIMEOUT_NS: Final = 20 * NS_PER_S
@@ -100,11 +101,21 @@ class TableSettings:
             raise ConfigError(f"the role {unknown[0]!r} is not known; expected {', '.join(ROLES)}")
         if not any(role != "services" for roles in self.jvms for role in roles):
             raise ConfigError("no JVM writes; give one of them the role sql or stream")
-        for name, least in (("batches", 1), ("rows", 1), ("shared", 1), ("at_commit", 1), ("validity_s", 10)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}; expected {least} or more")
+        for option, number, least in (
+            ("batches", self.batches, 1),
+            ("rows", self.rows, 1),
+            ("shared", self.shared, 1),
+            ("seed", self.seed, 0),
+            ("at-commit", self.at_commit, 1),
+            ("validity", self.validity_s, 10),
+            ("stop-for", self.pause_s if self.strike.startswith("stop") else 1, 1),
+        ):
+            if number < least:
+                raise ConfigError(f"--{option} is {number}; expected {least} or more")
         if self.minutes * 60 <= END_MARGIN_S:
             raise ConfigError(f"--minutes {self.minutes:g} is too short; the JVMs alone take one to start")
+        if not self.minutes <= MINUTES_MAX:
+            raise ConfigError(f"--minutes is {self.minutes:g}; expected at most {MINUTES_MAX}")
         if not self.table:
             raise ConfigError("--table names no place in the bucket")
 
@@ -173,6 +184,8 @@ def run_tables(settings: TableSettings, environment: TableEnvironment, folder: P
         require_no_table(s3, address.container, settings.table)
         for each in (logs, scratch):
             each.mkdir(parents=True)
+        # Spark has copies of its jars there, for each JVM.
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         began_ns, load = runtime.monotonic_ns(), os.getloadavg()[0]
         lasting_ns = round(settings.minutes * 60 * NS_PER_S)
         plan = {
@@ -213,25 +226,32 @@ def run_tables(settings: TableSettings, environment: TableEnvironment, folder: P
             lasting_s=lasting_s,
             loads=(load, os.getloadavg()[0]),
         )
-        run.timeline = read_timeline(_objects(s3, address.container, f"{settings.table}/.hoodie/"))
+        run.timeline = _timeline_left(s3, address.container, settings.table, folder)
         (folder / "timeline.json").write_text(json.dumps(run.timeline.told(), indent=2), encoding="utf-8")
         try:
             run.rows = read_rows(environment, path, folder, endpoint=address.endpoint)
         except BackendUnavailable as error:
             run.unread.append(str(error))
-        # Spark has copies of its jars there, for each JVM.
-        shutil.rmtree(scratch, ignore_errors=True)
     return run
 
 
-def require_no_table(s3: Any, bucket: str, table: str) -> None:
-    """Errors: ConfigError where there is a table already, and what is wrong with it; BackendUnavailable where nothing
-    answers like S3."""
-    prefix = f"{table}/.hoodie/"
+def _timeline_left(s3: Any, bucket: str, table: str, folder: Path) -> Timeline:
+    """The timeline after the run. Errors: ConfigError if no table was made; BackendUnavailable if the server is gone.
+
+    In either case what was recorded is in the folder.
+    """
+    kept = f"; what was recorded is in {folder}: `lockref check {folder}` judges the lock"
     try:
-        found = list(_objects(s3, bucket, f"{prefix}{PROPERTIES}"))
-    except (BotoCoreError, ClientError) as error:
-        raise BackendUnavailable(f"{s3.meta.endpoint_url} did not answer a first listing like S3: {error}") from error
+        return read_timeline(_objects(s3, bucket, f"{table}/.hoodie/"))
+    except BackendUnavailable as error:
+        raise BackendUnavailable(f"{error}{kept}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{error}; see {folder / 'writers'}{kept}") from error
+
+
+def require_no_table(s3: Any, bucket: str, table: str) -> None:
+    """Errors: ConfigError where there is a table already, and what is wrong with it; those of `_objects`."""
+    found = list(_objects(s3, bucket, f"{table}/.hoodie/{PROPERTIES}"))
     if found:
         timeline = read_timeline((f"{PROPERTIES}{key}", body) for key, body in found)
         require_key(timeline, RECORD_KEY)
@@ -239,11 +259,14 @@ def require_no_table(s3: Any, bucket: str, table: str) -> None:
 
 
 def _objects(s3: Any, bucket: str, prefix: str) -> Iterator[tuple[str, bytes]]:
-    """Key below the prefix, and body."""
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        for entry in page.get("Contents", ()):
-            key = entry["Key"]
-            yield key.removeprefix(prefix), s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    """Key below the prefix, and body. Errors: BackendUnavailable where nothing answers like S3."""
+    try:
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+            for entry in page.get("Contents", ()):
+                key = entry["Key"]
+                yield key.removeprefix(prefix), s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except (BotoCoreError, ClientError) as error:
+        raise BackendUnavailable(f"{s3.meta.endpoint_url} did not answer a listing like S3: {error}") from error
 
 
 def read_rows(environment: TableEnvironment, plan: Path, folder: Path, *, endpoint: str) -> list[dict[str, Any]]:

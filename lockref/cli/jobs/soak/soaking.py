@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lockref.cli.jobs.shown.console import Console
     from reports.soak.verdict import SoakVerdict
 
-REST_MIN_NS: Final = NS_PER_S
-"""A soak of which less is left is judged at once."""
+LASTING_MIN_NS: Final = NS_PER_S
+"""The shortest soak. One of which less is left is judged at once."""
 
 _CODES: Final = {"flat": HELD, "leaks": VIOLATED, "inconclusive": INCONCLUSIVE}
 _STYLES: Final = {"flat": "good", "leaks": "bad", "rises": "", "inconclusive": ""}
@@ -35,9 +35,14 @@ _STYLES: Final = {"flat": "good", "leaks": "bad", "rises": "", "inconclusive": "
 def soak(console: Console, asked: Asked, *, allowed: Sequence[int]) -> int:
     """Soak, judge, and write page and document. Returns the exit code. allowed: exit codes that count as success.
 
-    Errors: ConfigError for faults of which none would strike;
+    Errors: ConfigError for a time that is too short, or faults of which none would strike;
     what `soak_on` raises, where nothing was measured before it; KeyboardInterrupt after Ctrl-C.
     """
+    if asked.lasting_ns < LASTING_MIN_NS:
+        raise ConfigError(
+            f"--for {plain_duration(asked.lasting_ns)} is too short for a soak; expected "
+            f"{plain_duration(LASTING_MIN_NS)} or more"
+        )
     plan = soak_plan(asked.settings(), lasting_ns=asked.lasting_ns)
     if plan is not None and not plan.faults:
         raise ConfigError(
@@ -63,14 +68,19 @@ def _soak_in(console: Console, folder: RunFolder, asked: Asked, *, lasting_ns: i
     begins = steps_of(console, folder)
     soaked: Soaked | None = None
     failed: LockrefError | None = None
-    if lasting_ns >= REST_MIN_NS:
+    if lasting_ns >= LASTING_MIN_NS:
+        stretch = next_stretch(folder.path)
         try:
-            soaked = soak_on(settings, lasting_ns=lasting_ns, folder=next_stretch(folder.path), progress=begins)
+            soaked = soak_on(settings, lasting_ns=lasting_ns, folder=stretch, progress=begins)
             failed = soaked.error
         except ConfigError:
             raise
         except LockrefError as error:
             failed = error
+        finally:
+            if not any(stretch.iterdir()):
+                # Nothing was measured: the lock or the server could not be had.
+                stretch.rmdir()
     title = f"{settings.scenario.name} on {asked.backend} under {settings.spec.name}"
     begins("judging what was recorded")
     # What an error has left in a recording is kept, too.

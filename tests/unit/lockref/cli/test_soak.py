@@ -28,6 +28,23 @@ def test_a_soak_that_is_too_short_for_its_faults_is_refused(place, capsys):
     assert not list(place.glob(".lockref/runs/*-soak"))
 
 
+def test_a_soak_of_no_time_is_refused(place, capsys):
+    """It would begin, record nothing, and say that a run is to be run again."""
+    assert run(["soak", "--backend", "memory:", "--for", "999ms"]) == 2
+    assert "--for 999 ms is too short for a soak; expected 1 s or more" in capsys.readouterr().err
+    assert not list(place.glob(".lockref/runs/*-soak"))
+
+
+def test_a_soak_that_never_began_leaves_no_stretch(place, capsys):
+    """A place that cannot be used: the folder tells what was asked for, and no more, also after a second attempt."""
+    (place / "taken").write_text("a file")
+    assert run(["soak", "--backend", f"file:{place}/taken", "--for", "1s"]) == 5
+    assert "File exists" in capsys.readouterr().err
+    (folder,) = place.glob(".lockref/runs/*-soak")
+    assert run(["soak", "--resume", str(folder)]) == 5
+    assert [each.name for each in folder.iterdir()] == ["run.json"]
+
+
 def test_settings_of_a_wrong_type_are_told_with_their_file(place, capsys):
     """`run.json` may have been edited."""
     folder = place / ".lockref" / "runs" / "20260101T000000-soak"

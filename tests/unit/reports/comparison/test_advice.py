@@ -178,3 +178,11 @@ def test_a_store_carries_what_the_designs_of_the_lock_need() -> None:
 )
 def test_dollars_have_two_digits_that_count(amount: float, said: str) -> None:
     assert dollars(amount) == said
+
+
+@pytest.mark.parametrize(("ended", "advises"), [("", True), ("table 't' has the key id (HASH, S)", False)])
+def test_a_longer_probe_is_advised_only_where_it_would_have_been_asked(ended: str, advises: bool) -> None:
+    """What ended the questions has to be mended first."""
+    (first, *_) = Standing(name="t", carries=UNKNOWN, why="it was not asked", ended=ended).obstacles
+    assert first.startswith("did not show that it can carry this lock (it was not asked")
+    assert ("a longer --probe-for may" in first) is advises
