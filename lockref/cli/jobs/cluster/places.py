@@ -36,18 +36,18 @@ def place_of(target: str, *, zookeeper: str | None, cluster: str) -> Place:
     zookeeper: the servers beside a file. Errors: ConfigError.
     """
     if "://" in target:
-        if zookeeper:
+        if zookeeper is not None:
             raise ConfigError(f"{target} and --zookeeper {zookeeper} both name servers; leave one of them out")
-        return Place(hosts=_hosts(target), cluster=cluster)
+        return Place(hosts=hosts_named(target), cluster=cluster)
     if re.fullmatch(r"[\w.\[\]:-]+:\d+(/\S*)?", target) and not Path(target).exists():
         raise ConfigError(f"{quote(target)} is no cluster file; for a server write {SCHEME}://{target}")
     declared = load_cluster(target)
     if cluster and cluster != declared.name:
         raise ConfigError(f"--cluster is {quote(cluster)}, and {target} declares {declared.name!r}; leave one out")
-    return Place(hosts=_hosts(zookeeper) if zookeeper else "", cluster=declared.name, declared=declared)
+    return Place(hosts="" if zookeeper is None else hosts_named(zookeeper), cluster=declared.name, declared=declared)
 
 
-def _hosts(address: str) -> str:
+def hosts_named(address: str) -> str:
     """The servers of an address, with or without its scheme. Errors: ConfigError, CapabilityMissing."""
     return hosts_of(parse_store_uri(address if "://" in address else f"{SCHEME}://{address}"))
 

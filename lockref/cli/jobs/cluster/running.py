@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lockref.cli.jobs.cluster.places import hosts_named
 from lockref.coordination.place import credentials
 from lockref.helix import rebalancers
 from lockref.helix.cluster.cluster_file import load_cluster
@@ -46,10 +47,10 @@ def run_cluster(
     )
     phases = []
     with contextlib.ExitStack() as stack:
-        hosts = zookeeper or stack.enter_context(started_zookeeper()).hosts
+        hosts = stack.enter_context(started_zookeeper()).hosts if zookeeper is None else hosts_named(zookeeper)
         callbacks = stack.enter_context(progress_callbacks(console.say, is_live=console.is_live, printable=outgoing))
         program = ClusterProgram(
-            hosts.removeprefix("zookeeper://"),
+            hosts,
             cluster,
             callbacks=callbacks,
             controller=settings,

@@ -12,6 +12,7 @@ import pytest
 
 from lockref.cli.main import cli, run
 from lockref.cli.options import Duration, everywhere
+from tests.docs import ROOT
 
 
 @pytest.mark.parametrize(
@@ -134,3 +135,16 @@ def test_a_closed_output_is_no_broken_lock(words: str, tmp_path: Path) -> None:
     done = subprocess.run(shell, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert "Traceback" not in done.stderr
     assert done.returncode == (2 if words == "nosuch" else 0), done.stderr
+
+
+@pytest.mark.parametrize("command", [["controller"], ["run"], ["status"], ["disable", "--whole-cluster"]])
+def test_an_address_that_is_empty_starts_no_server(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--zookeeper "$SERVERS"` with a variable that is not set means a server all the same."""
+    for module in ("controlling", "running"):
+        place = f"lockref.cli.jobs.cluster.{module}.started_zookeeper"
+        monkeypatch.setattr(place, lambda: pytest.fail("a server is started"))
+    file = str(ROOT / "docs" / "examples" / "lock-manager.yaml")
+    assert run(["cluster", command[0], file, *command[1:], "--zookeeper", ""]) == 2
+    assert "the zookeeper address names '' as a server" in capsys.readouterr().err
