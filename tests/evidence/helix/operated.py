@@ -220,18 +220,20 @@ def orders(run: Experiment) -> bool:
         fleet.we_join("h_2")
         fleet.they_join("h_3")
         until([2, 2, 2], "at first")
-        seen = []
         for instance, left in (("h_1", [0, 3, 3]), ("h_2", [3, 0, 3])):
             for operation in ("EVACUATE", "DISABLE"):
                 order("operation", name=instance, operation=operation)
                 until(left, f"{operation} of {instance}")
-                seen.append(ordered(instance) == {"operation": operation, "evacuated": operation == "EVACUATE"})
+                # Some time after the locks are given back: the instance drops them, and then its report.
+                told = {"operation": operation, "evacuated": operation == "EVACUATE"}
+                fleet.until(lambda _seen: ordered(instance) == told, f"Helix to see {told} of {instance}")  # noqa: B023
+                run.say(f"Helix' own: {told}")
                 if operation == "EVACUATE":
                     order("operation", name=instance, operation="ENABLE")
                 else:
                     enable_instance(operator, name, instance, is_wanted=True)
                 until([2, 2, 2], f"{instance} enabled by {'Helix' if operation == 'EVACUATE' else 'ours'}")
-                seen.append(ordered(instance)["operation"] == "ENABLE")
+                fleet.until(lambda _seen: ordered(instance)["operation"] == "ENABLE", "Helix to see ENABLE")  # noqa: B023
         order("maintenance", enabled=True)
         fleet.leave("h_3")
         time.sleep(SETTLED_S)
@@ -243,9 +245,9 @@ def orders(run: Experiment) -> bool:
         order("operation", name="h_1", operation="ENABLE")
         until([3, 3, 0], "h_1 enabled by Helix")
         alarms = sorted({f"{alarm.kind}: {alarm.text}" for alarm in fleet.alarms})
-        for line in (f"as Helix sees it: {seen}", *alarms, *fleet.two_holders()):
+        for line in (*alarms, *fleet.two_holders()):
             run.say(line)
-        return all(seen) and any("maintenance" in line.lower() for line in alarms) and not fleet.two_holders()
+        return any("maintenance" in line.lower() for line in alarms) and not fleet.two_holders()
 
 
 OPERATED: Final = {"administrator": administrator, "their-cluster": their_cluster, "orders": orders}
