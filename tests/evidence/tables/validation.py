@@ -2,15 +2,17 @@
 
 A writer alone inserts, updates and deletes the rows under its name, one batch after the other. So each such row must be
 what the last acknowledged batch on it has made, whatever the others did. The rows called `shared-…` are counters that
-all increase, reading and writing: each acknowledged batch must count once. A batch whose outcome is unknown may stand
-in the table or not; a refused one may not.
+all increase, reading and writing: each acknowledged batch must count once. A refused batch may not stand in the table.
+
+A batch whose outcome its writer does not know stands in the table as a whole or not at all, and the timeline says
+which: where a completed instant names it, it counts as acknowledged, and elsewhere as refused.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tests.evidence.tables.attempts import ACKNOWLEDGED, REFUSED, UNKNOWN, Attempt
@@ -43,28 +45,31 @@ class Finding:
         return f"{self.check}: BROKEN in {len(self.broken)} of {self.asked}: {told}"
 
 
-@dataclass(slots=True)
-class _Fate:
-    """What a key may be at the end: any of these rows; None stands for no row."""
-
-    allowed: list[Row | None] = field(default_factory=lambda: [None])
-
-
 def validate(
     attempts: Sequence[Attempt], rows: Sequence[Row], timeline: Timeline, *, services: Iterable[str] = ()
 ) -> list[Finding]:
     """Every check. services: those that had to happen, of `SERVICES`."""
     instants = timeline.instants
     keyed = [row for row in rows if row["id"] is not None]
+    settled = settled_by(attempts, instants)
     return [
         unique_keys(rows),
-        own_rows(attempts, keyed),
-        counters(attempts, keyed),
+        own_rows(settled, keyed),
+        counters(settled, keyed),
         ordering(attempts, keyed),
         refused_unseen(attempts, rows, instants),
         batches_on_timeline(attempts, instants),
         whole_timeline(attempts, rows, timeline),
         *(service_happened(name, instants) for name in services),
+    ]
+
+
+def settled_by(attempts: Sequence[Attempt], instants: Mapping[str, Instant]) -> list[Attempt]:
+    """The attempts, each acknowledged or refused: the completed instants settle what a writer does not know."""
+    completed = {batch for instant in instants.values() if instant.is_completed for batch in instant.batches}
+    return [
+        replace(each, outcome=ACKNOWLEDGED if each.batch in completed else REFUSED) if each.outcome == UNKNOWN else each
+        for each in attempts
     ]
 
 
@@ -77,32 +82,29 @@ def unique_keys(rows: Sequence[Row]) -> Finding:
 
 
 def own_rows(attempts: Sequence[Attempt], rows: Sequence[Row]) -> Finding:
-    """Each row that one writer alone changes is what its last acknowledged batch made of it."""
+    """Each row that one writer alone changes is what its last acknowledged batch made of it. attempts: settled."""
     fates = _fates(attempts)
     found = {row["id"]: row for row in rows}
-    broken = []
-    for key, fate in sorted(fates.items()):
-        row = found.get(key)
-        if not any(_is(row, allowed) for allowed in fate.allowed):
-            expected = " or ".join(dict.fromkeys(map(_told, fate.allowed)))
-            broken.append(f"{key} is {_told(row)}, expected {expected}")
+    broken = [
+        f"{key} is {_told(row)}, expected {_told(expected)}"
+        for key, expected in sorted(fates.items())
+        if not _is(row := found.get(key), expected)
+    ]
     known = {*fates, *_counted(attempts)}
     broken += [f"{key} is {_told(row)}, and nobody wrote it" for key, row in sorted(found.items()) if key not in known]
     return Finding(check="no acknowledged batch lost or undone", asked=len(fates), broken=tuple(broken))
 
 
-def _fates(attempts: Sequence[Attempt]) -> dict[str, _Fate]:
-    fates: dict[str, _Fate] = {}
+def _fates(attempts: Sequence[Attempt]) -> dict[str, Row | None]:
+    """By key, the row that must stand at the end; None for no row."""
+    fates: dict[str, Row | None] = {}
     for attempt in attempts:
         for key, change in attempt.rows.items():
             if "count" in change or key.startswith(SHARED):
                 continue
-            fate = fates.setdefault(key, _Fate())
-            made = None if change.get("delete") else change
+            fates.setdefault(key, None)
             if attempt.outcome == ACKNOWLEDGED:
-                fate.allowed = [made]
-            elif attempt.outcome == UNKNOWN:
-                fate.allowed.append(made)
+                fates[key] = None if change.get("delete") else change
     return fates
 
 
@@ -126,28 +128,21 @@ def _counted(attempts: Sequence[Attempt]) -> dict[str, list[Attempt]]:
 
 
 def counters(attempts: Sequence[Attempt], rows: Sequence[Row]) -> Finding:
-    """Each shared row has counted each acknowledged increment once."""
+    """Each shared row has counted each acknowledged increment once. attempts: settled."""
     found = {row["id"]: row for row in rows}
     broken = []
     counted = _counted(attempts)
     for key, its in sorted(counted.items()):
-        sums = {
-            outcome: sum(each.rows[key].get("count", 0) for each in its if each.outcome == outcome)
-            for outcome in (ACKNOWLEDGED, UNKNOWN)
-        }
-        least, most = sums[ACKNOWLEDGED], sums[ACKNOWLEDGED] + sums[UNKNOWN]
+        done = [each for each in its if each.outcome == ACKNOWLEDGED]
+        expected = sum(each.rows[key].get("count", 0) for each in done)
         row = found.get(key)
         if row is None:
-            if any(each.outcome == ACKNOWLEDGED for each in its):
-                broken.append(f"{key} is absent, expected {least}")
-        elif not least <= row["n"] <= most:
-            what = f"{least - row['n']} lost" if row["n"] < least else f"{row['n'] - most} too many"
-            broken.append(f"{key} counted {row['n']}, expected {_range(least, most)}: {what}")
+            if done:
+                broken.append(f"{key} is absent, expected {expected}")
+        elif row["n"] != expected:
+            what = f"{expected - row['n']} lost" if row["n"] < expected else f"{row['n'] - expected} too many"
+            broken.append(f"{key} counted {row['n']}, expected {expected}: {what}")
     return Finding(check="each acknowledged increment counted once", asked=len(counted), broken=tuple(broken))
-
-
-def _range(least: int, most: int) -> str:
-    return str(least) if least == most else f"{least} to {most}"
 
 
 def ordering(attempts: Sequence[Attempt], rows: Sequence[Row]) -> Finding:
