@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from lockref.clouds.s3 import obstore_client
 from lockref.clouds.s3.obstore_client import ObstoreS3Store
 from lockref.clouds.uri import open_store
 from lockref.errors import ConfigError
@@ -185,6 +186,24 @@ def test_a_success_without_an_etag_is_ambiguous(store, bucket):
     assert store.read("k").outcome is Outcome.AMBIGUOUS
 
 
+def test_an_object_of_more_bytes_than_a_record_has_is_not_read(store, bucket, monkeypatch):
+    """Its size is told before its body; an object of exactly that size is read."""
+    monkeypatch.setattr(obstore_client, "REPLY_BYTES_MAX", 3)
+    store.put("k", b"333")
+    assert store.read("k").body == b"333"
+    store.put("k", b"4444")
+    reply = store.read("k")
+    assert (reply.outcome, reply.body) == (Outcome.AMBIGUOUS, None)
+    assert "more than 3 bytes" in reply.reason
+
+
+def test_a_replacement_names_a_version(store, bucket):
+    """An empty condition could be taken for none."""
+    with pytest.raises(ValueError, match="version is empty"):
+        store.put_if_version("k", b"1", Version(""))
+    assert bucket.asked == []
+
+
 def test_no_answer_is_ambiguous_and_says_whether_anything_was_sent():
     """A1: a broken and a refused connection leave the outcome open. Each call costs one request."""
 
@@ -213,6 +232,7 @@ def test_a_dripping_server_is_late_as_a_whole(what):
         with opened(uri, timeout_ns=stalled.TIMEOUT_MS * NS_PER_MS) as store:
             read = store.read("key")
             assert (read.outcome, read.body) == (Outcome.AMBIGUOUS, None)
+            assert "may have taken effect" in read.reason
             assert server.requests == 1
 
 

@@ -154,3 +154,12 @@ def test_slopes_are_those_of_the_median_pair_and_serial_correlation_widens_the_i
         theil_sen(x[:2], y[:2])
     with pytest.raises(ValueError, match="different x"):
         theil_sen(np.ones(5), np.arange(5.0))
+
+
+def test_the_interval_misses_the_slope_once_in_twenty_times_and_as_often_on_each_side():
+    """Noise of which no value depends on another one, so nothing widens the interval but by chance."""
+    rng, x = np.random.default_rng(8), np.arange(20.0)
+    found = [theil_sen(x, 2 * x + rng.normal(0, 3, 20)) for _ in range(400)]
+    assert sum(each.low > 2 for each in found) <= 16
+    assert sum(each.high < 2 for each in found) <= 16
+    assert 0.5 < sum(each.high - 2 for each in found) / sum(2 - each.low for each in found) < 2

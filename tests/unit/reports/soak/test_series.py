@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from lockref.errors import HistoryUnreadable
 from lockref.history import SCHEMA
 from lockref.samples import HARNESS, LOCK, SAMPLES, SERVER, Sample, read_samples, write_sample
 from reports.soak.cycles import BIN_NS, Cycles
-from reports.soak.series import Stretch, median_wait_ns, parted_series, stock_series, taken_per_cycle
+from reports.soak.series import Stretch, median_wait_ns, parted_series, stock_series, taken_per_cycle, warm_up_of
 from reports.soak.verdict import judge_soak
 from tests.histories import History
 
@@ -49,6 +50,64 @@ def test_a_leak_goes_on_across_a_kill_and_a_resume():
     told = judge_soak([one, two], clients=1)
     assert (told.verdict, verdict_of(told, "fds")) == ("leaks", "leaks")
     assert told.cycles == 7_200
+    fds = next(each for each in told.findings if each.name == "fds")
+    assert fds.per_hour.value == pytest.approx(36 / 1000 * 3600, rel=0.1)
+    assert fds.slope.value == pytest.approx(1 / 1000, rel=0.1)
+
+
+def test_the_growth_of_all_stretches_is_added_up():
+    """Three stretches of a leak of one in two seconds: each goes on where the one before it ended."""
+    parts = [stretch(lambda at_s: 5 + int(at_s / 2), begin_pid=pid) for pid in (1, 2, 3)]
+    series = stock_series(parts, LOCK, lambda each: each.fds)
+    assert series.values[-1] - series.values[0] == pytest.approx(3 * 85 / 2, abs=6)
+    assert series.cycles[-1] == pytest.approx(3 * 8_500, rel=0.02)
+    assert series.at_s[-1] == pytest.approx(300, abs=3)
+
+
+def test_a_soak_that_was_too_short_tells_how_long_it_must_last_with_its_warm_up():
+    """3,750 cycles at eight in a second, and 15 % of the time before them."""
+    told = judge_soak([stretch(lambda _: 5, per_second=8)], clients=1)
+    needs_s = {each.name: each.needs_s for each in told.findings if each.decides}
+    assert needs_s["fds"] == pytest.approx(3_750 / 8 / 0.85, rel=0.02)
+    assert needs_s["memory"] is None
+    memory = next(each for each in told.findings if each.name == "memory")
+    assert 0.001 < memory.at_most < 0.1, "MiB for each cycle"
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "flat"), (1.3, "flat"), (2.2, "rises")])
+def test_a_time_rises_where_it_grows_by_half_of_its_level(factor, verdict):
+    """The processor time of a cycle at the end is so many times that of the begin."""
+    spent = np.cumsum(np.linspace(1, factor, 200) * S / 8)
+    samples = [sample(each / 2, 5, cpu_ns=round(spent[each])) for each in range(200)]
+    told = judge_soak([Stretch.of(samples, steady(100, 100))], clients=1)
+    assert verdict_of(told, "cpu") == verdict
+    assert told.verdict == "flat"
+
+
+@pytest.mark.parametrize(
+    ("column", "leaking"),
+    [
+        ("fds", "fds"),
+        ("sockets", "sockets"),
+        ("threads", "threads"),
+        ("children", "children"),
+        ("memory_bytes", "memory"),
+        ("rss_bytes", None),
+        ("network_bytes", None),
+    ],
+)
+def test_each_resource_is_judged_by_its_own_column(column, leaking):
+    """Memory is what the process does not share: mapped files of the recording count in `rss_bytes` alone."""
+    step = 1 << 20 if column.endswith("bytes") else 1
+    samples = [
+        replace(each, **{column: getattr(each, column) + place // 10 * step})
+        for place, each in enumerate(stretch(lambda _: 5).samples)
+    ]
+    told = judge_soak([Stretch.of(samples, steady(100, 100))], clients=1)
+    stocks = {each.name: each.verdict for each in told.findings if each.role == LOCK and each.decides}
+    assert {name for name, verdict in stocks.items() if verdict != "flat"} == ({leaking} if leaking else set())
+    assert [*stocks] == ["fds", "sockets", "threads", "children", "memory"]
+    assert told.verdict == ("leaks" if leaking else "flat")
 
 
 def test_another_level_after_a_restart_is_no_leak():
@@ -91,6 +150,10 @@ def test_what_the_harness_or_the_server_keeps_is_not_booked_on_the_lock():
     assert told.verdict == "flat"
 
 
+def test_a_warm_up_is_a_share_of_a_life_and_five_minutes_at_most():
+    assert [warm_up_of(each * S) / S for each in (100, 2_000, 36_000)] == [15, 300, 300]
+
+
 def test_time_and_memory_before_the_first_cycle_and_after_the_last_one_do_not_count():
     """A process that starts or closes is no part of a soak."""
     samples = [sample(each, 100 if each < 50 or each > 150 else 7) for each in range(200)]
@@ -112,6 +175,9 @@ def test_processor_time_and_waits_are_told_per_cycle():
         np.full(20, S / 4 / 100), rel=0.05
     )
     assert parted_series([whole], median_wait_ns, parts=20).values == pytest.approx(np.full(20, 5e6))
+    waits = [9e6 if place % 3 == 0 else 1e6 for place in range(len(whole.cycles.at_ns))]
+    whole = Stretch.of(samples, replace(whole.cycles, waits_ns=waits))
+    assert parted_series([whole], median_wait_ns, parts=20).values == pytest.approx(np.full(20, 1e6))
 
 
 def test_cycles_are_granted_acquires_with_their_waits():

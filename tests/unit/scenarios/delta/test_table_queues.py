@@ -64,10 +64,15 @@ def test_a_worker_that_crashes_costs_its_visibility_and_its_lease() -> None:
     assert len(latencies_s(outcome)) == 600
     assert 0 < outcome.repeats < outcome.redelivered
     assert outcome.versions == 60
+    # One look into the log after each crash, and the load of a table of up to twenty versions by its next owner.
+    assert outcome.gets > 3 * gets(0) + 2 * outcome.crashes
     late = [each for each in latencies_s(outcome) if each > 30]
     assert late
     short = ran(fair(3, 200), **fleet, lease_ns=60 * S)
     assert short.makespan_ns > outcome.makespan_ns, "nobody owns the queues until the lease is over"
+    leases = {**fleet, "lease_ns": S}
+    waits = [ran(fair(3, 200), **leases | {"visibility_ns": each * S}).makespan_ns / S for each in (2, 30)]
+    assert waits[1] - waits[0] > 28 * 3, "what a worker took when it crashed is invisible until its timeout"
 
 
 def test_a_closed_loop_serves_every_writer() -> None:

@@ -17,6 +17,7 @@ from reports.account import judged_history
 from reports.history_files import has_history, read_runs, write_runs
 from reports.pipeline.inputs import find_sources
 from scenarios.soak.keeping import HistoryKeeper, kept_span_ns, salvage, window_ns
+from scenarios.soak.stretches import next_stretch, soaked_ns, stretch_folders
 from tests.unit.lockref.lab.test_spool import record
 
 WINDOWS = Windows(origin_ns=1_000, length_ns=100)
@@ -25,14 +26,18 @@ WINDOWS = Windows(origin_ns=1_000, length_ns=100)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A stretch of 350 events in four windows, two processes; nothing is kept yet."""
-    begin_spool(tmp_path / SPOOL)
-    recorders = [WINDOWS.recorder(tmp_path / SPOOL, process, 1_000) for process in (0, 1)]
-    for number in range(350):
+    return recorded(tmp_path, events=350)
+
+
+def recorded(folder: Path, *, events: int) -> Path:
+    begin_spool(folder / SPOOL)
+    recorders = [WINDOWS.recorder(folder / SPOOL, process, 1_000) for process in (0, 1)]
+    for number in range(events):
         record(recorders[number % 2], number, at_ns=1_000 + number)
     row = {"run": 0, "scenario": "soak", "provider": "hardened", "world": "real", "is_cut_off": True}
-    write_runs(tmp_path, runs_table([row]))
-    (tmp_path / "windows.json").write_text('{"origin_ns": 1000, "length_ns": 100}')
-    return tmp_path
+    write_runs(folder, runs_table([row]))
+    (folder / "windows.json").write_text('{"origin_ns": 1000, "length_ns": 100}')
+    return folder
 
 
 def kept(folder: Path) -> list[int]:
@@ -157,3 +162,15 @@ def test_windows_are_short_in_a_short_soak_and_bounded_in_a_long_one():
     """What a recorder keeps of a window is no growth of the lock."""
     second = 1_000_000_000
     assert [window_ns(each * second) // second for each in (1, 40, 200, 3_600)] == [1, 1, 5, 10]
+
+
+def test_stretches_follow_each_other_by_number_and_their_times_add_up(tmp_path: Path) -> None:
+    """The tenth comes after the ninth; what is left of a soak is what all of them together lack."""
+    for number in range(1, 11):
+        assert next_stretch(tmp_path).name == f"stretch-{number}"
+    assert [each.name for each in stretch_folders(tmp_path)] == [f"stretch-{number}" for number in range(1, 11)]
+    for number in range(3, 11):
+        (tmp_path / f"stretch-{number}").rmdir()
+    recorded(tmp_path / "stretch-1", events=350)
+    recorded(tmp_path / "stretch-2", events=101)
+    assert soaked_ns(tmp_path) == 349 + 100

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from lockref.errors import ConfigError, LockError, OutcomeUnknown
-from lockref.history import to_table
+from lockref.history import Recorder, to_table
 from lockref.lab.loading import load_provider
 from lockref.ports import TIMED_OUT, Reply, Request
+from lockref.stores.memory import MemoryStore
+from lockref.stores.port import WriteReply
 from lockref.words import Outcome
 from reports.checks import judge
 from reports.checks.facts.case import open_case
@@ -19,7 +22,11 @@ from reports.checks.spec import HELD, VIOLATED
 from scenarios.definition.load import load_scenario, parse_scenario
 from scenarios.run import run_real, run_simulated
 from scenarios.workloads.delta.item_queue import QUEUE, Delivery, ItemQueue, QueueClient
-from scenarios.workloads.delta.log_files import Commit, newest_position, parse_commit
+from scenarios.workloads.delta.log_files import Commit, Log, entry_key, newest_position, parse_commit
+from scenarios.workloads.delta.queue_worker import QUEUE_PROTOCOLS, QueueWorker
+from scenarios.workloads.delta.writer import Writer
+from scenarios.workloads.resource import Write
+from tests.hardened_rig import ManualRuntime
 
 TABLE = "lake/orders"
 
@@ -33,8 +40,10 @@ class Clocked:
         self.now_ns = 0
         self.queue = ItemQueue(now_ns=lambda: self.now_ns, visibility_ns=lambda: 10)
         self.says: Reply | None = None
+        self.asked = 0
 
     def send(self, request: Request, _timeout_ns: int) -> Reply:
+        self.asked += 1
         reply = self.queue.handle(request)
         return reply if self.says is None else self.says
 
@@ -62,6 +71,8 @@ def test_items_come_first_in_first_out_and_nothing_passes_what_is_in_flight(clie
     assert client.receive(TABLE, 2) == [Delivery(0, "a", 1), Delivery(1, "b", 1)]
     assert client.receive(TABLE, 2) == []
     assert client.receive("lake/other", 9) == [Delivery(0, "z", 1)]
+    assert client.delete(TABLE, [Delivery(0, "a", 1), Delivery(1, "b", 1)])
+    assert client.receive(TABLE, 9) == [Delivery(2, "c", 1)]
 
 
 def test_what_is_not_deleted_in_time_comes_again_and_its_receipt_is_void(clocked: Clocked, client: QueueClient) -> None:
@@ -102,6 +113,103 @@ def test_a_coalesced_entry_tells_its_items_and_the_newest_position() -> None:
     assert (newest_position(alone.to_bytes()), alone.identities, b'txn"' in alone.to_bytes()) == (-1, ("a",), False)
     assert newest_position(b'{"txn": {"appId": "queue", "version": "7"}}\nno json') == -1
     assert parse_commit(entry.to_bytes().replace(b'["a", "b"]', b'["a", 2]')) is None
+
+
+# ---- one worker of a queue, by hand ----
+
+
+class Answering(MemoryStore):
+    """A log's store that answers the first put of an entry as it is told. lands: whether that put takes effect."""
+
+    def __init__(self, first: Outcome, *, lands: bool) -> None:
+        super().__init__()
+        self._first: Outcome | None = first
+        self._lands = lands
+
+    def put_if_absent(self, key: str, body: bytes) -> WriteReply:
+        first, self._first = self._first, None
+        if first is None:
+            return super().put_if_absent(key, body)
+        if self._lands:
+            super().put_if_absent(key, body)
+        return WriteReply(outcome=first, reason="as told")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "first", "lands", "is_told"),
+    [
+        ("queue_exactly_once", Outcome.APPLIED, True, True),
+        ("queue_exactly_once", Outcome.AMBIGUOUS, True, True),
+        ("queue_exactly_once", Outcome.AMBIGUOUS, False, True),
+        ("queue_exactly_once", Outcome.REJECTED, False, False),
+        ("queue_at_least_once", Outcome.AMBIGUOUS, True, False),
+        ("queue_at_least_once", Outcome.AMBIGUOUS, False, False),
+    ],
+)
+def test_an_item_is_told_and_deleted_once_it_is_known_to_be_in_the_log(
+    protocol: str, first: Outcome, lands: bool, is_told: bool, clocked: Clocked, client: QueueClient
+) -> None:
+    """A lost answer to a commit is settled from the log, or left to the next delivery; a refusal leaves the items."""
+    store = Answering(first, lands=lands)
+    assert serve(store, clocked, client, protocol) == ([("a", "0"), ("b", "0"), ("c", "0")] if is_told else [])
+    landed = parse_commit(store.read(entry_key(TABLE, 0)).body or b"")
+    assert (None if landed is None else landed.identities) == (("a", "b", "c") if is_told or lands else None)
+    assert store.read(entry_key(TABLE, 1)).body is None
+    clocked.now_ns = 100
+    assert [item.identity for item in client.receive(TABLE, 9)] == ([] if is_told else ["a", "b", "c"])
+
+
+def test_a_worker_that_may_not_write_any_more_commits_and_deletes_nothing(
+    clocked: Clocked, client: QueueClient
+) -> None:
+    store = Answering(Outcome.APPLIED, lands=True)
+    assert serve(store, clocked, client, "queue_exactly_once", may_write=lambda: False) == []
+    assert store.read(entry_key(TABLE, 0)).body is None
+    clocked.now_ns = 100
+    assert len(client.receive(TABLE, 9)) == 3
+
+
+@pytest.mark.parametrize(("says", "asked"), [(None, 1), (TIMED_OUT, 4), (Reply(Outcome.THROTTLED, status=429), 1)])
+def test_an_item_whose_enqueueing_is_not_answered_is_sent_again_and_one_item(
+    says: Reply | None, asked: int, clocked: Clocked
+) -> None:
+    """Three times more; a refusal is an answer."""
+    clocked.says = says
+    client, recorder = QUEUE.over(clocked, 1), Recorder()
+    worker_of(MemoryStore(), clocked, client, "queue_exactly_once", recorder).prepare("n1", "main", None)
+    assert clocked.asked == asked
+    clocked.says = None
+    assert [item.identity for item in client.receive(TABLE, 9)] == to_table([recorder])["content"].to_pylist()
+
+
+def worker_of(
+    store: MemoryStore, clocked: Clocked, client: QueueClient, protocol: str, recorder: Recorder
+) -> QueueWorker:
+    return QueueWorker(
+        client,
+        Writer(log=Log(store, TABLE), runtime=ManualRuntime()),
+        QUEUE_PROTOCOLS[protocol],
+        items=lambda: 1,
+        batch=9,
+        recorder=recorder,
+        stamp=lambda: (clocked.now_ns, 0, 0, "main"),
+        next_number=lambda: 1,
+    )
+
+
+def serve(
+    store: MemoryStore,
+    clocked: Clocked,
+    client: QueueClient,
+    protocol: str,
+    may_write: Callable[[], bool] = lambda: True,
+) -> list[tuple[str, str]]:
+    """Let a worker serve the queue once. Returns each item that was told as committed, and the version."""
+    recorder = Recorder()
+    worker_of(store, clocked, client, protocol, recorder).write(Write("n1", "main", 1, 1, "", 3, "a"), may_write)
+    told = to_table([recorder]).to_pylist()
+    assert {row["kind"] for row in told} <= {"return"}
+    return [(row["content"], row["version"]) for row in told]
 
 
 # ---- workers of a queue, in both worlds ----
