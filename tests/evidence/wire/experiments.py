@@ -152,7 +152,7 @@ EXPERIMENTS: Final = {
         ),
         Experiment(
             name="bucket-locker-lost-grant", argv=_bucket_locker(2, "0.3"), plan="lost-grant", backend=_FAKE,
-            decoder=_THERE, breaks=("L1",), validity_s=5, handover_s=10, lasting_s=40,
+            decoder=_THERE, breaks=("L1",), validity_s=5, handover_s=10, lasting_s=70,
             shows="the client's own retry meets the lock that was just made (412), and keeps everybody out, itself too",
         ),
         Experiment(
