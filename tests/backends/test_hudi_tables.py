@@ -531,7 +531,8 @@ def test_two_jvms_write_one_table_under_the_lock(tmp_path: Path) -> None:
     run = run_tables(settings, there, tmp_path / "run")
     judgement = judged(run)
     assert (judgement.verdicts.safety, judgement.verdicts.liveness) == ("held", "held"), judgement.verdicts
-    assert run.timeline is not None and not judgement.doubts
+    assert run.timeline is not None
+    assert not judgement.doubts
     broken_checks = [finding.sentence for finding in judgement.findings if not finding.holds]
     assert not broken_checks or lost_files(run.wire.events, run.timeline), broken_checks
 
