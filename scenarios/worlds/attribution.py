@@ -116,5 +116,5 @@ def what_stood(world: World, key: str) -> str:
     if body is None:
         return f"there was nothing under {key}"
     is_record = bool(hosted.look(key, body)[1])
-    what = "" if is_record else "what is no record of this lock, for which it may raise CorruptRecord: "
+    what = "" if is_record else "no record of this lock (raise CorruptRecord): "
     return f"{key} held {what}{quote(body)}"

@@ -90,7 +90,7 @@ def test_a_crash_of_the_lock_is_told_once_with_the_record_that_it_met(own_folder
     assert found.crashes[0].scenarios == ("d06-empty-record", "h17-unreadable-record")
     assert found.crashes[0].step == "CrashesOnAnEmptyRecord.parse"
     assert "raised KeyError: 'name'" in found.crashes[0].sentence
-    told = "table/lock held what is no record of this lock, for which it may raise CorruptRecord: b''"
+    told = "table/lock held no record of this lock (raise CorruptRecord): b''"
     assert found.crashes[0].sentence.endswith(told)
 
 
