@@ -302,3 +302,22 @@ def test_a_leader_asks_for_sync_before_it_is_elected_and_after_every_break():
         assert asked[0] == SYNC
 
     helix.play(script)
+
+
+def test_history_keeps_the_last_ten_leaders():
+    """As in Helix: the newest one is the last, and the oldest goes."""
+    helix = Helix()
+    controller, _ = helix.controller()
+
+    def script() -> None:
+        former = [f"{{CONTROLLER=c{number}, SESSION={number}}}" for number in range(10)]
+        lists = {"HISTORY": former, PATHS.cluster: [f"c{number}" for number in range(10)]}
+        helix.put(PATHS.leader_history, ZNRecord("HISTORY", {}, {}, lists).to_json())
+        helix.start("controller", controller.run)
+        helix.until(lambda: controller.is_leader, "it leads")
+        found = ZNRecord.from_json(helix.body(PATHS.leader_history), PATHS.leader_history)
+        assert found.lists["HISTORY"][:-1] == former[1:]
+        assert found.lists["HISTORY"][-1].startswith("{CONTROLLER=controller, SESSION=")
+        assert found.lists[PATHS.cluster] == [*(f"c{number}" for number in range(1, 10)), "controller"]
+
+    helix.play(script)

@@ -11,7 +11,7 @@ import pytest
 
 from lockref.cli.jobs.cluster.controlling import stopped_words
 from lockref.coordination.port import CLOSE, DELETE, MULTI
-from lockref.errors import ConfigError
+from lockref.errors import BackendUnavailable, ConfigError
 from lockref.helix.cluster.configured import ClusterDiffers
 from lockref.helix.cluster.declared import Instance, RebalanceMode, Resource
 from lockref.helix.lock import ALL_HANDLED, LOCK_UNLOCK
@@ -358,6 +358,8 @@ def test_maintenance_keeps_the_locks_of_full_auto_resources_where_they_are(mode:
 
     def script() -> None:
         cluster.begin_maintenance(mode)
+        told = cluster.status().document()
+        assert (told["is_paused"], told["is_in_maintenance"]) == (False, True)
         helix.on("a", cluster.a.leave)
         helix.sleep_ms(5000)
         assert len(cluster.b.held) == (2 if mode == "FULL_AUTO" else 4)
@@ -551,6 +553,8 @@ def test_what_is_in_use_is_not_dropped():
         helix.until(lambda: helix.stat(PATHS.external_view(RESOURCE)) is None, "the leader removes the view")
         assert cluster.ask(drop_resource, RESOURCE) is False
         helix.on("b", cluster.b.leave)
+        with pytest.raises(InUse, match="in use by the controller controller"):
+            cluster.ask(drop_cluster)
         cluster.controller.stop()
         assert cluster.ask(drop_cluster) is True
         assert helix.stat(PATHS.root) is None
@@ -715,6 +719,28 @@ def test_an_instance_that_joins_at_the_last_moment_is_not_dropped():
     cluster.play(script)
 
 
+def test_a_cluster_that_an_instance_joins_at_the_last_moment_is_not_dropped():
+    """LIVEINSTANCES goes first, and cannot while anybody lives."""
+    cluster = Operated()
+    helix = cluster.helix
+
+    def joins(request: Request, ask: Asked) -> Reply:
+        helix.put(PATHS.instance("a").live, ZNRecord("a").to_json())
+        return ask(request)
+
+    def script() -> None:
+        helix.on("a", cluster.a.leave)
+        helix.on("b", cluster.b.leave)
+        cluster.controller.stop()
+        once(cluster.channel, joins)
+        with pytest.raises(BackendUnavailable, match="close cluster"):
+            cluster.ask(drop_cluster)
+        for path in (PATHS.config, PATHS.instance("a").config, PATHS.instance("a").live, PATHS.ideal_state(RESOURCE)):
+            assert helix.stat(path) is not None
+
+    cluster.play(script)
+
+
 def test_an_operator_may_insist():
     """A live instance is dropped with its znode: it hears of that, and its locks go to the other one."""
     cluster = Operated()
@@ -750,6 +776,10 @@ def test_an_instance_that_hangs_is_named_once():
         (alarm,) = helix.alarms
         assert alarm.kind is AlarmKind.ZOMBIE
         assert "a lives and has answered no message for 3 s: RELEASED-LOCKED of g_0" in alarm.text
+        passes = len(helix.passes)
+        helix.put(PATHS.instance("b").config, ZNRecord("b").to_json())
+        helix.until(lambda: len(helix.passes) > passes, "the controller decides again while the alarm lasts")
+        assert len(helix.alarms) == 1
         helix.until(lambda: bool(a.held), "the handler returns")
         helix.sleep_ms(500)
         assert (len(helix.alarms), helix.passes[-1].decision.alarms) == (1, ())

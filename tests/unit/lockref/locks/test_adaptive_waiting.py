@@ -78,6 +78,7 @@ def test_wait_ends_with_the_lease_in_the_way(waiter):
     assert waiter.look(waiter.record(token=5), lapses_in_ns=3) == 3
     waiter.cycle(500)
     assert waiter.look(waiter.record(token=5), lapses_in_ns=3) == 3
+    assert waiter.look(waiter.record(token=6, note=".3.400"), lapses_in_ns=3) == 3
 
 
 def test_looks_when_the_turn_should_be_over(waiter):

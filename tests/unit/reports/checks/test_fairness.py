@@ -26,6 +26,41 @@ def test_bypasses_are_counted_against_the_claim(claims, expected):
     assert passed_over(3, claims).verdict("F1")["verdict"] == expected
 
 
+def test_own_grants_of_a_client_pass_nobody_over():
+    """F1: another task of n1 is granted while n1 waits, and n2 once."""
+    h = timed(claims=["F1:1"], clients=2)
+    h.fails("n1", call=0, returned=390)
+    for node, at in (("n1", 10), ("n2", 40), ("n1", 70)):
+        h.released(h.granted(node, call=at, applied=at, returned=at + 1, task="b"), call=at + 5, applied=at + 6)
+    assert h.verdict("F1")["verdict"] == "held"
+
+
+@pytest.mark.parametrize(("faults_end", "expected"), [(0, "violated"), (1, "held")])
+@pytest.mark.parametrize("clause", ["F1:2", "F2"])
+def test_calls_from_before_the_end_of_the_faults_are_not_judged(faults_end, expected, clause):
+    """F1, F2: n1 asks at 0."""
+    h = passed_over(3, [clause])
+    h.run["faults_end_ns"] = faults_end
+    assert h.verdict(clause[:2])["verdict"] == expected
+
+
+def test_nobody_is_starved_where_nobody_is_served():
+    """F2: a lock that no client ever got has starved no client more than another one."""
+    h = timed(claims=["F2"], clients=2)
+    h.fails("n1", call=0, returned=100)
+    h.fails("n2", call=10, returned=390)
+    assert h.verdict("F2")["verdict"] != "violated"
+
+
+@pytest.mark.parametrize("asked", [0, 30])
+def test_who_asked_and_got_nothing_has_a_share_of_nothing(asked):
+    """F3: before the client that was served, or after it."""
+    h = timed(clients=2)
+    h.fails("n1", call=asked, returned=390)
+    h.released(h.granted("n2", call=10, applied=10, returned=11), call=15, applied=16)
+    assert measure(*h.tables()).fairness.to_pylist()[0]["jain"] == 0.5
+
+
 def test_a_claim_without_a_number_means_one_round():
     """F1: as many bypasses as there are clients."""
     assert passed_over(2, ["F1"]).verdict("F1")["verdict"] == "held"

@@ -37,6 +37,19 @@ def test_a_handoff_goes_on_while_the_holder_comes_back():
     assert handoffs(h) == [("release", 50, "n2"), ("release", 40, "n2")]
 
 
+@pytest.mark.parametrize("between", [0, 2])
+def test_a_late_machine_may_be_late_in_each_turn_in_between(between):
+    """L3: three spans in the hand-over itself, and four more for each grant of another one before it."""
+    late_ns = 200_000_000
+    h = History(is_simulated=False, run={"validity_ns": 100, "host_late_ns": late_ns})
+    for turn in range(1 + between):
+        at = 20 * turn
+        h.released(h.granted("n1", call=at, applied=at + 1, returned=at + 2), call=at + 3, applied=at + 4)
+    h.granted("n2", call=1, applied=90, returned=91)
+    first = measure(*h.tables()).handoffs.to_pylist()[0]
+    assert first["late_ns"] == late_ns * (3 + 4 * between)
+
+
 def test_nobody_waited_no_handoff():
     """F3: a lock that lay idle until somebody asked was not handed off; nor one whose waiters never got it."""
     h = timed()

@@ -336,6 +336,29 @@ def test_each_of_several_runs_is_named() -> None:
     assert (len(found.answers), found.speed) == (2, None)
 
 
+def test_the_figures_of_a_crowd_by_hand() -> None:
+    """n1 is served twice; n2 once, and its lease expires; n3 waits to the end, and n4 asks twice in vain."""
+    h = real(lasts=20 * S)
+    first = h.granted("n1", call=0, sent=MS, applied=2 * MS, returned=3 * MS, owner="a", valid_for=300 * S)
+    h.released(first, call=S, applied=S + MS, returned=S + 2 * MS)
+    h.granted("n2", call=S // 2, sent=1_200 * MS, applied=1_201 * MS, returned=1_202 * MS, owner="b", valid_for=5 * S)
+    h.granted("n1", call=2 * S, sent=8 * S - MS, applied=8 * S, returned=8 * S + MS, owner="c", valid_for=300 * S)
+    h.call("n3", Op.ACQUIRE, 3 * S)
+    h.fails("n4", call=S, returned=10 * S)
+    h.fails("n4", call=10 * S, returned=19 * S)
+    speed = results(h).speed
+    assert speed is not None
+    assert (speed.calls, speed.grants, speed.clients_asked, speed.clients_served) == (6, 3, 4, 2)
+    assert speed.jain == pytest.approx(9 / (4 * 5)), "of all that asked"
+    sent = sum(row["kind"] == "sent" for row in h.tables()[0].to_pylist())
+    assert speed.requests_per_grant == pytest.approx(sent / 3)
+    waits = (speed.wait_p50_ns, speed.wait_p99_ns, speed.wait_max_ns)
+    assert waits == (702 * MS, 6 * S + MS, 6 * S + MS), "each is a wait that somebody had"
+    assert speed.handoff_p50_ns == speed.handoff_max_ns == 201 * MS, "an expiry is no hand-off of a release"
+    assert (speed.longest_wait_client, speed.longest_wait_ns) == ("n3", 17 * S)
+    assert (speed.longest_drought_client, speed.longest_drought_ns) == ("n4", 18 * S)
+
+
 def test_a_drought_spans_the_calls_of_one_client() -> None:
     """n3 asks three times before it is served: its longest wait is one call, its drought all three."""
     h = real(lasts=10 * S)

@@ -124,6 +124,23 @@ def test_the_plan_puts_queues_beside_locks(capsys: pytest.CaptureFixture[str]) -
     assert "queues" not in planned(capsys, *options[:-2])
 
 
+def test_the_figures_of_a_row_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    """A hundred items at once, a version of a second for each: one lands each second, and a second worker stands by."""
+    options = ["--tables", "1", "--writers", "1", "--commit", "1s", "--batch", "1", "--workers", "1..2"]
+    rows = planned(capsys, *options, "--deadline", "90s")["queues"]["rows"]
+    assert [(row["latency_p50_s"], row["latency_p99_s"], row["latency_max_s"]) for row in rows] == [(50, 99, 100)] * 2
+    assert [row["idle_share"] for row in rows] == [0, 0.5]
+    assert [row["missed_deadline"] for row in rows] == [10, 10]
+
+
+def test_an_item_that_has_not_landed_by_the_end_misses_its_deadline(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fifty writers of a closed loop, of whom ten are served in ten seconds: the last of these and forty are late."""
+    options = ["--tables", "1", "--writers", "50", "--versions", "10", "--order", "closed-loop", "--commit", "1s"]
+    plan = planned(capsys, *options, "--batch", "1", "--workers", "1", "--deadline", "9s")
+    [row] = plan["queues"]["rows"]
+    assert (row["items"], row["missed_deadline"]) == (10, 41)
+
+
 def test_who_starves_until_the_queue_is_empty_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """With a generous deadline no version is late; a number that starves a writer is not recommended all the same."""
     plan = planned(capsys, "--tables", "1", "--writers", "2", "--poll", "1s", "--deadline", "1h")

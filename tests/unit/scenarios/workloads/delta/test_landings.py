@@ -72,6 +72,21 @@ def run() -> Run:
     return Run()
 
 
+def test_an_entry_is_written_down_for_the_instant_before_its_request(run):
+    """Whoever reads it and writes the next version has seen it on its way before that."""
+
+    class Slow(MemoryStore):
+        def put(self, key, body):
+            run.now_ns += 100
+            return super().put(key, body)
+
+    channel = LandingChannel(StoreChannel(Slow()), run.recorder, lambda: run.now_ns, client="n1")
+    run.recorded = OBJECT_STORE.over(channel, NS_PER_S)
+    run.put("a", 0)
+    [row] = to_table([run.recorder]).to_pylist()
+    assert (row["at_ns"], run.now_ns) == (1, 101)
+
+
 def test_a_put_that_landed_without_an_answer_is_recorded_from_the_log(run):
     """It lies between its neighbours, so that no gap is read out of a lost answer (DL3)."""
     run.call("a")
