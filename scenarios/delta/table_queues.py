@@ -271,7 +271,7 @@ class _Simulation:
                     self._landed += 1
         if commit.has_crashed:
             self._crashed(table, commit.taken_ns, now_ns)
-        elif now_ns - commit.taken_ns <= fleet.visibility_ns:
+        elif now_ns - commit.taken_ns < fleet.visibility_ns:
             del table.waiting[: len(commit.batch)]
             table.blocked_until_ns = now_ns
             if self._is_closed_loop:

@@ -146,6 +146,29 @@ def test_pause_in_a_crowd_is_a_sixtieth_of_the_validity(validity_s, pause_s):
     assert waiter.look(waiter.record(token=2, note=".0.400")) == pause_s * NS_PER_S
 
 
+def test_where_requests_are_slow_a_waiter_that_knows_no_round_looks_once_in_thirty_two_of_them():
+    """Five grants have passed, so it is not alone; the machine or the service is busy, and a look takes 100 ms."""
+    waiter = Waiter(validity_ns=300 * NS_PER_S)
+    waiter.polls._request_ns = 100 * NS_PER_MS
+    pauses = [waiter.look(waiter.record(token=1))]
+    waiter.polls._wakes_ns = None
+    for _ in range(8):
+        pauses.append(waiter.look(waiter.record(token=6)))
+        waiter.polls._wakes_ns = None
+    assert pauses[0] <= INTERVAL_NS
+    assert pauses[-1] == 3_200 * NS_PER_MS
+
+
+def test_a_waiter_that_was_never_granted_the_lock_leaves_a_request_to_each_that_was():
+    """Grants of a millisecond pass, and requests last for 50 ms: it looks at most as often as sixteen others may."""
+    waiter = Waiter()
+    waiter.polls._request_ns = 50 * NS_PER_MS
+    waiter.look(waiter.record(token=1))
+    waiter.polls._wakes_ns = None
+    waiter.runtime.advance(100 * NS_PER_MS)
+    assert waiter.look(waiter.record(token=101, note=".0.1")) >= 16 * 50 * NS_PER_MS
+
+
 def test_grants_that_pass_tell_how_long_one_lasts(waiter):
     """Ten grants in a second, none of them ours."""
     waiter.look(waiter.record(token=1))
@@ -224,6 +247,25 @@ def test_own_release_is_taken_again(waiter):
     waiter.begin()
     assert waiter.leaves(waiter.record(20, token=waiter.token, note=note.text(), owner="me", free=True)) == 0
     assert waiter.cycle(20).left == note.left - 1
+
+
+@pytest.mark.parametrize("ended_by", ["a lost race", "a record of another client"])
+def test_a_turn_ends_with_a_grant_of_another_client(waiter, ended_by):
+    """E34: whoever was overtaken in its turn relies on its memory no more, and its next note begins a turn."""
+    for _ in range(4):
+        waiter.begin()
+        waiter.look(waiter.record(token=waiter.token + 30, note=".0.30"))
+        waiter.token += 30
+        note = waiter.cycle(20)
+        waiter.begin()
+    assert note.left == 2
+    assert waiter.polls.goes_on()
+    if ended_by == "a lost race":
+        waiter.polls.pause_after_lost_race_ns()
+    else:
+        waiter.look(waiter.record(token=waiter.token + 1, note=".0.30"))
+    assert not waiter.polls.goes_on()
+    assert waiter.cycle(20, token=waiter.token + 2).left == 2
 
 
 def test_a_client_tells_of_a_turn_only_once_it_has_come_back(waiter):

@@ -54,6 +54,7 @@ def test_a_commit_that_outlasts_its_visibility_is_redelivered_and_in_one_version
     outcome = ran("nn", batch=1, visibility_ns=S // 2, get_ns=S // 100)
     assert (outcome.versions, outcome.overdue, outcome.redelivered, outcome.repeats) == (2, 2, 1, 1)
     assert ran("nn", batch=1, visibility_ns=2 * S, get_ns=S // 100).overdue == 0
+    assert [ran("nn", batch=1, visibility_ns=each).overdue for each in (S, S + 1)] == [2, 0], "as in `ItemQueue`"
 
 
 def test_a_worker_that_crashes_costs_its_visibility_and_its_lease() -> None:
