@@ -42,6 +42,14 @@ def test_a_table_is_committed_to_by_one_worker_at_a_time() -> None:
     assert spans == [300, 200, 100, 100]
 
 
+def test_a_worker_serves_the_table_whose_oldest_item_has_waited_longest() -> None:
+    """Two items of one table, then two of another one, a quarter of a second apart, committed one by one."""
+    outcome = ran("aabb", every_ns=S // 4, batch=1)
+    assert {name: [at_ns / S for at_ns in landed] for name, landed in outcome.landings.items()} == {
+        "a": [1, 2], "b": [3, 4],
+    }  # fmt: skip
+
+
 def test_an_item_waits_for_others_until_it_has_lingered_or_the_batch_is_full() -> None:
     """An item each second: a batch of three goes when it is full, and what comes last goes after five seconds."""
     outcome = ran("nnnn", every_ns=S, batch=3, linger_ns=5 * S)

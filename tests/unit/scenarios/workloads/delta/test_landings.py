@@ -10,6 +10,7 @@ from lockref.history import Recorder, one_run, runs_table, to_table
 from lockref.runtime import NS_PER_S
 from lockref.stores.client import OBJECT_STORE, StoreChannel
 from lockref.stores.memory import MemoryStore
+from lockref.stores.port import WriteReply
 from lockref.words import ABSENT, Kind, Op, Outcome
 from reports.checks import judge
 from reports.checks.facts.case import open_case
@@ -70,6 +71,25 @@ class Run:
 @pytest.fixture
 def run() -> Run:
     return Run()
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_put_without_an_answer_is_written_down_only_where_the_log_has_it(run, lands):
+    """Whether it landed is read from the log once the run is over; an entry that is not there has never landed."""
+
+    class Silent(MemoryStore):
+        def put(self, key, body):
+            if lands:
+                super().put(key, body)
+            return WriteReply(outcome=Outcome.AMBIGUOUS, reason="no answer")
+
+    run.store = Silent()
+    channel = LandingChannel(StoreChannel(run.store), run.recorder, lambda: run.now_ns, client="n1")
+    run.recorded = OBJECT_STORE.over(channel, NS_PER_S)
+    run.call("a")
+    run.put("a", 0)
+    assert [row["kind"] for row in to_table([run.recorder]).to_pylist()] == ["call"]
+    assert run.settle() == ([("0", "a", SETTLED)] if lands else [])
 
 
 def test_an_entry_is_written_down_for_the_instant_before_its_request(run):
