@@ -6,7 +6,10 @@ import json
 
 import pytest
 
+from lockref.cli.jobs.soak import soaking
 from lockref.cli.main import run
+from lockref.errors import BackendUnavailable
+from lockref.runtime import NS_PER_S
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +46,23 @@ def test_a_soak_that_never_began_leaves_no_stretch(place, capsys):
     (folder,) = place.glob(".lockref/runs/*-soak")
     assert run(["soak", "--resume", str(folder)]) == 5
     assert [each.name for each in folder.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize(("done_ns", "left_ns"), [(0, [10 * NS_PER_S]), (4 * NS_PER_S, [6 * NS_PER_S]), (10**10, [])])
+def test_a_soak_that_goes_on_lasts_for_what_is_left(place, monkeypatch, done_ns, left_ns):
+    """And no longer than was asked for in all."""
+    lasted = []
+
+    def gone(_settings, *, lasting_ns, folder, progress):
+        lasted.append(lasting_ns)
+        raise BackendUnavailable("gone")
+
+    monkeypatch.setattr(soaking, "soak_on", gone)
+    assert run(["soak", "--backend", "memory:", "--for", "10s"]) == 5
+    monkeypatch.setattr(soaking, "soaked_ns", lambda _folder: done_ns)
+    lasted.clear()
+    run(["soak", "--resume", "latest"])
+    assert lasted == left_ns
 
 
 def test_settings_of_a_wrong_type_are_told_with_their_file(place, capsys):
