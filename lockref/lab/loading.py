@@ -26,7 +26,8 @@ optional class attributes:
     default_lock_key  the key of its object, row or znode where a run names none; default: "table/lock", and for RFC-91
                       records its key below a table
     watch_ns          a function of `LockSettings`, for records that tell a duration: for how long a waiter must see
-                      an unchanged record before it takes over
+                      an unchanged record before it takes over; with a poll, if it looks once per poll, since it may
+                      see the last change so much later
     interface_version the version of the provider interface that it is written against
 """
 

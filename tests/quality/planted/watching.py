@@ -9,10 +9,13 @@ same bytes again is no sign of life.
 from __future__ import annotations
 
 from lockref.claims import LEASE
-from lockref.provider import LockContext, RecordView
+from lockref.provider import LockContext, LockSettings, RecordView
 from lockref.runtime import NS_PER_S
 from lockref.stores.port import ReadReply, Version
 from tests.quality.planted.strangers import PlainLock
+
+_GRACE_NS = NS_PER_S // 20
+"""The clock of the waiter may be the faster one."""
 
 
 def decode_watched(body: bytes) -> RecordView | None:
@@ -28,6 +31,11 @@ class WatchingLock(PlainLock):
 
     claims = (LEASE,)
     decode_record = staticmethod(decode_watched)
+
+    @staticmethod
+    def watch_ns(settings: LockSettings) -> int:
+        # A heartbeat may have come right after a look, so it is seen one poll late.
+        return settings.validity_ns + _GRACE_NS + settings.poll_interval_ns
 
     def __init__(self, context: LockContext) -> None:
         super().__init__(context)
@@ -48,9 +56,8 @@ class WatchingLock(PlainLock):
             self.watched, self.watched_since_ns = found.version, self.runtime.monotonic_ns()
 
     def is_free(self, view: RecordView) -> bool:
-        # A second's grace: this clock may be the faster one.
         watched_ns = self.runtime.monotonic_ns() - self.watched_since_ns
-        return view.is_released or watched_ns > self.settings.validity_ns + NS_PER_S // 20
+        return view.is_released or watched_ns > self.settings.validity_ns + _GRACE_NS
 
 
 class SameBytesAgain(WatchingLock):
