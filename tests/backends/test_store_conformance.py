@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import re
 import threading
+import time
 import warnings
 from unittest.mock import Mock
 from urllib.parse import urlsplit
@@ -287,6 +288,10 @@ def test_closing_gives_back_every_socket(address):
         assert _connections(port) - before
         opened.close()
         opened.close()
+        # obstore ends them in a thread of its own, a moment after.
+        until = time.monotonic() + 20
+        while not _connections(port) <= before and time.monotonic() < until:
+            time.sleep(0.01)
         assert _connections(port) <= before
         del opened
         gc.collect()

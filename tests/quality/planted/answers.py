@@ -117,7 +117,7 @@ class _Denies(ReturningAcquisition[LockFile]):
     def write(self, known: Stored[LockFile], reserved: Reserved) -> tuple[Step, Stored[LockFile] | None]:
         step, now_known = super().write(known, reserved)
         if step is Step.AGAIN and self.refusal in self.trouble:
-            self.has_seen_other, self.waits_until_ns = True, 0
+            self.has_seen_other, self.is_unresolved, self.waits_until_ns = True, False, 0
         return step, now_known
 
 
