@@ -67,6 +67,11 @@ class Operated:
         self.helix.put(path, replace(old, simple={**old.simple, "REBALANCE_MODE": mode}).to_json())
         self.helix.sleep_ms(1000)
 
+    def a_joins(self, request: Request, ask: Asked) -> Reply:
+        """The instance "a" comes to life just before this request."""
+        self.helix.put(PATHS.instance("a").live, ZNRecord("a").to_json())
+        return ask(request)
+
     def until_held(self, by_a: int, by_b: int) -> None:
         self.helix.until(
             lambda: (len(self.a.held), len(self.b.held)) == (by_a, by_b), f"a holds {by_a} and b {by_b} locks"
@@ -705,13 +710,9 @@ def test_an_instance_that_joins_at_the_last_moment_is_not_dropped():
     cluster = Operated()
     helix = cluster.helix
 
-    def joins(request: Request, ask: Asked) -> Reply:
-        helix.put(PATHS.instance("a").live, ZNRecord("a").to_json())
-        return ask(request)
-
     def script() -> None:
         helix.on("a", cluster.a.leave)
-        once(cluster.channel, joins)
+        once(cluster.channel, cluster.a_joins)
         with pytest.raises(InUse, match="instance 'a' lives"):
             cluster.ask(drop_instance, "a")
         assert helix.stat(PATHS.instance("a").config) is not None
@@ -724,15 +725,11 @@ def test_a_cluster_that_an_instance_joins_at_the_last_moment_is_not_dropped():
     cluster = Operated()
     helix = cluster.helix
 
-    def joins(request: Request, ask: Asked) -> Reply:
-        helix.put(PATHS.instance("a").live, ZNRecord("a").to_json())
-        return ask(request)
-
     def script() -> None:
         helix.on("a", cluster.a.leave)
         helix.on("b", cluster.b.leave)
         cluster.controller.stop()
-        once(cluster.channel, joins)
+        once(cluster.channel, cluster.a_joins)
         with pytest.raises(BackendUnavailable, match="close cluster"):
             cluster.ask(drop_cluster)
         for path in (PATHS.config, PATHS.instance("a").config, PATHS.instance("a").live, PATHS.ideal_state(RESOURCE)):
