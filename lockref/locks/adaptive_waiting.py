@@ -5,18 +5,20 @@ answer to its release. So a crowd may look only as often as the lock changes han
 
 **Turns.** A hand-over costs a look and the time until somebody looks. So a client that locks again right after its
 release keeps the lock for a few grants, its *turn*: it writes on the version that its release left, without a look.
-Then it sits out one round. A turn grows by one grant each time, and shrinks where a round takes too long. A client that
-comes back late has no turn, because the lock would be free in vain meanwhile.
+Then it sits out one round. The number of turns in a round gives the length of a turn, so that a round takes the same
+time however many wait, and all clients have turns of the same length. A client that comes back late has no turn,
+because the lock would be free in vain meanwhile.
 
-**The note.** Each record tells how many grants of its writer's turn are left, and how many grants a round has
-(`lockref/locks/turn_note.py`). So waiters know when a turn ends, and agree on the length of a round.
+**The note.** Each record tells how many grants of its writer's turn are left, how many turns a round has, and the
+number of this turn (`lockref/locks/turn_note.py`). So waiters know when a turn ends, and agree on the length of a
+round.
 
-**The order.** Fencing tokens count grants. So a waiter knows how many have passed since its own last turn. It looks
-when a round has nearly passed, and from then on at the ends of turns only. Whoever has waited for longer looks earlier.
-A waiter that finds another one quicker skips more ends of turns from then on, unless it has waited for over a round.
+**The order.** The numbers count turns. So a waiter knows how many have passed since its own last one. It looks when a
+round has nearly passed, and from then on at the ends of turns only. Whoever has waited for longer looks earlier. A
+waiter that finds another one quicker skips more ends of turns from then on, unless it has waited for over a round.
 
 A client that knows nothing looks once per interval, jittered, as Hudi does (H20), and more rarely where it sees many
-grants go by. The interval is the longest pause, so that an early release is found as soon as by Hudi's poll. Only in a
+turns go by. The interval is the longest pause, so that an early release is found as soon as by Hudi's poll. Only in a
 crowd, of which somebody looks all the time, it may be up to a sixtieth of the validity. No pause outlasts the lease in
 the way. A client that finds a round of its own empty is alone: it goes on without a look, and its turns are longer.
 
@@ -26,29 +28,28 @@ The figures below were chosen in a model of one interpreter and one server; docs
 
 from __future__ import annotations
 
-from lockref.locks.turn_note import LEFT_MAX, ROUND_MAX, TurnNote
+from lockref.locks.pace import FLOOR_NS, Pace
+from lockref.locks.turn_note import LEFT_MAX, NUMBERS, ROUND_MAX, TurnNote
 from lockref.locks.values import Record
-from lockref.runtime import NS_PER_MS, NS_PER_S, MonoNs, Runtime
+from lockref.runtime import NS_PER_S, MonoNs, Runtime
 
-FLOOR_NS = 5 * NS_PER_MS
-"""The duration of a request, for a client that has measured none."""
-TURN_FIRST, TURN_MAX, TURN_ALONE_MAX = 3, 6, LEFT_MAX
-"""The grants of a client's first turn, and the most of a turn: in company, and where nobody else was seen."""
-ROUND_NS = 8 * NS_PER_S
-"""Turns shrink where a round lasts for longer than this."""
+TURN_MAX = LEFT_MAX
+"""The most grants of a turn."""
+ROUND_NS = 10 * NS_PER_S
+"""Turns are as long as they may be for a round to take this time."""
 
-_LEARNING = 0.25
+_GROWTH_OF_TURN = 1.5  # Turns grow by half of themselves at most, so that a client that is new does not block others.
 _ROUND_UP, _ROUND_DOWN = 0.5, 0.2  # How fast the length of a round is corrected.
 _FIRST, _IGNORANT = (
     (0.4, 1.0),
     (0.75, 1.0),
 )  # Pauses of a client that knows nothing, in intervals; crowds start at once.
-_FEW_GRANTS, _GROWTH, _CALM = 3, 1.5, 16
-_SKIPS_FIRST, _SKIPS_MAX, _LOST, _WON = 6.0, 12.0, 1.15, 0.6
-_PRIORITY, _NEW = 8, 1.5
+_FEW_TURNS, _GROWTH, _CALM = 2, 1.5, 32
+_SKIPS_MAX, _LOST, _WON = 10.0, 1.15, 0.6
+_PRIORITY, _NEW, _LONG = 16, 1.5, 100.0
 _GOES_ON = 4  # A released lock is left to its owner until its grant is as old as so many usual ones.
 _CROWD, _SHARE = 16, 60
-_HANDOVER = 8  # A turn lasts for about so many requests.
+_HANDOVER = 80  # A turn lasts for so many requests at most, and for half an interval.
 
 
 class AdaptiveWaiting:
@@ -61,22 +62,19 @@ class AdaptiveWaiting:
     def __init__(self, interval_ns: int, validity_ns: int, runtime: Runtime) -> None:
         self._interval_ns, self._validity_ns = interval_ns, validity_ns
         self._now_ns, self._random = runtime.monotonic_ns, runtime.random
-        # Usual durations: of a request, of one grant in our own turn, of one grant of anybody, and of our absence.
-        self._request_ns: float | None = None
-        self._own_ns: float | None = None
-        self._any_ns: float | None = None
-        self._away_ns: float | None = None
+        self._pace = Pace()
         # Our turn: how long the next one may be, what is left of this one, and what the next write tells.
-        self._turn, self._left = TURN_FIRST, 0
+        self._turn, self._left = 1.0, 0
         self._plan, self._begins, self._holds = TurnNote(), True, False
         self._won_token: int | None = None
+        self._won_number = 0
         self._won_ns, self._released_ns = 0, MonoNs(0)
-        # The others: the grants of a round; the token from which this wait counts; a token that was seen, and when.
+        # The others: the turns of a round; the number of the last turn; the one from which this wait counts.
         self._round: int | None = None
-        self._first_token: int | None = None
-        self._seen: tuple[int, int] | None = None
+        self._number = 0
+        self._first_number: int | None = None
         self._wakes_ns: int | None = None  # When the next look is to begin.
-        self._skips = _SKIPS_FIRST  # How many waiters there are for each end of a turn, as far as this one knows.
+        self._skips = _SKIPS_MAX  # How many waiters there are for each end of a turn, as far as this one knows.
         self._aim: tuple[str | None, int] | None = None  # The owner and last token of the turn whose end is awaited.
         self._lead = 0.0  # By how many grants to come earlier, for an owner that leaves the lock for short moments.
         self._found: Record | None = None  # The free record on which the next write relies.
@@ -89,17 +87,17 @@ class AdaptiveWaiting:
         self._looks, self._holds, self._wakes_ns = 0, False, None
         if self._released_ns == 0:
             return 0
-        away_ns, is_first = now_ns - self._released_ns, self._away_ns is None
-        self._away_ns = _learned(self._away_ns, min(away_ns, self._interval_ns))
-        if is_first and away_ns <= (self._own_ns or 0.0):
+        away_ns, is_first = now_ns - self._released_ns, self._pace.away_ns is None
+        self._pace.came_back(min(away_ns, self._interval_ns))
+        if is_first and away_ns <= (self._pace.own_ns or 0.0):
             # The first grant told of no turn, since nobody knew that this client comes back.
             self._left = self._length() - 1
         if self._left > 0:
             return 0
-        self._first_token = self._won_token
+        self._first_number = self._won_number
         # A client that is alone leaves the lock free for a moment, in which a waiter that it does not know may look.
-        alone_ns = 4 * (self._request_ns or FLOOR_NS) * self._random.uniform(0.8, 1.2)
-        pause_ns = self._grants_until_due() * (self._usual_ns() or 0.0) - away_ns if self._round else alone_ns
+        alone_ns = 4 * self._pace.request_ns * self._random.uniform(0.8, 1.2)
+        pause_ns = self._turns_until_due() * self._usual_turn_ns() - away_ns if self._round else alone_ns
         return max(0, min(round(pause_ns), self._longest_ns(0)))
 
     def goes_on(self) -> bool:
@@ -110,26 +108,30 @@ class AdaptiveWaiting:
         """The note of our next write: of the grant that we have, or of the one that the write asks for."""
         if not self._holds:
             self._begins = self._left <= 0
-            self._plan = self._new_turn() if self._begins else TurnNote(self._left - 1, self._round)
+            self._plan = self._new_turn() if self._begins else TurnNote(self._left - 1, self._round, self._won_number)
         return self._plan.text()
 
     def _new_turn(self) -> TurnNote:
         # A client that comes back late, or has not come back yet, would keep the lock free in vain.
-        comes_back = self._away_ns is not None and self._away_ns <= (self._own_ns or 0.0)
+        away_ns = self._pace.away_ns
+        comes_back = away_ns is not None and away_ns <= (self._pace.own_ns or 0.0)
         left = self._length() - 1 if comes_back else 0
-        seen = self._won_token if self._seen is None else self._seen[0]
-        if self._first_token is None or seen is None:
-            return TurnNote(left, self._round)
+        number = (self._number + 1) % NUMBERS
+        if self._first_number is None:
+            return TurnNote(left, self._round, number)
         # What could have passed while the lock was free does not count: we were late by that much.
-        waited = max(0, seen - self._first_token - round(self._idle))
+        waited = max(0.0, self._number - self._first_number - self._idle)
         before = waited if self._round is None else self._round
         gain = _ROUND_UP if waited > before or self._idle > before / 2 else _ROUND_DOWN
-        return TurnNote(left, min(round(before + gain * (waited - before)), ROUND_MAX))
+        # A fraction is rounded up or down by chance, else a small correction would be lost each time.
+        told = int(before + gain * (waited - before) + self._random.random())
+        return TurnNote(left, min(told, ROUND_MAX), number)
 
     def _length(self) -> int:
-        """The grants of a turn: in company no more than it takes to make a hand-over a small share of the time."""
-        requests = _HANDOVER if self._round else 10 * _HANDOVER
-        return min(self._turn, 1 + round(requests * (self._request_ns or FLOOR_NS) / (self._own_ns or FLOOR_NS)))
+        """The grants of a turn: no more than it takes to make a hand-over a small share of the time."""
+        own_ns = self._pace.own_ns or FLOOR_NS
+        enough = 1 + round(_HANDOVER * self._pace.request_ns / own_ns)
+        return max(1, min(int(self._turn), enough, int(self._interval_ns / 2 / own_ns)))
 
     def won(self, token: int | None, sent_ns: MonoNs) -> None:
         """We were granted the lock, under this token, by a write that was sent then."""
@@ -137,27 +139,27 @@ class AdaptiveWaiting:
         self._holds, self._left = True, self._plan.left
         if self._begins and is_next:
             # A turn ended, and nobody came.
-            self._round, self._turn = 0, min(self._turn + 1, TURN_ALONE_MAX)
+            self._round, self._turn = 0, min(self._turn + 1, TURN_MAX)
         elif self._begins:
             self._round, self._skips = self._plan.round, max(1.0, self._skips * _WON)
-            # The round that this client knows lags behind the one that it has just waited for, in a crowd that is new.
-            waited = 0 if token is None or self._first_token is None else token - self._first_token
-            is_long = max(self._round or 0, waited) * (self._usual_ns() or 0.0) > ROUND_NS
-            self._turn = max(1, min(self._turn, TURN_MAX) // 2) if is_long else min(self._turn + 1, TURN_MAX)
+            round_ns = ((self._round or 0) + 1) * (self._pace.grant_ns or FLOOR_NS)  # If all turns were of one grant.
+            self._turn = max(1.0, min(self._turn * _GROWTH_OF_TURN + 0.5, ROUND_NS / round_ns, TURN_MAX))
         elif is_next:
-            self._own_ns = _learned(self._own_ns, sent_ns - self._won_ns)
-        self._won_token, self._won_ns = token, sent_ns
+            self._pace.had(sent_ns - self._won_ns)
+        self._won_token, self._won_number, self._won_ns = token, self._plan.number, sent_ns
+        self._number = self._won_number
         self._idle, self._found, self._aim, self._lead = 0.0, None, None, 0.0
 
     def held(self, duration_ns: int) -> None:
         """A tenure of our own lasted so long; the others' are probably alike."""
-        if self._own_ns is None:
-            self._own_ns = duration_ns + (self._request_ns or FLOOR_NS)
+        if self._pace.own_ns is None:
+            self._pace.had(duration_ns + round(self._pace.request_ns))
 
     def released(self, now_ns: MonoNs, began_ns: MonoNs) -> None:
         """A release of ours landed; it began then."""
-        self._released_ns, self._seen = now_ns, None
-        self._request_ns = _learned(self._request_ns, now_ns - began_ns)
+        self._released_ns = now_ns
+        self._pace.forget_sightings()
+        self._pace.asked(now_ns - began_ns)
 
     # ---- the turns of others ----
 
@@ -168,10 +170,10 @@ class AdaptiveWaiting:
         """
         if record.is_released:
             return lapses_in_ns
-        passed, usual_ns = self._observe(record), self._usual_ns()
+        passed, usual_ns = self._observe(record), self._pace.grant_ns
         self._looks += 1
         if usual_ns is None or (self._round is None and passed > 1):
-            growth = _GROWTH ** min(self._looks - 1, 8) if passed > _FEW_GRANTS else 1.0
+            growth = _GROWTH ** min(self._looks - 1, 8) if passed > _FEW_TURNS else 1.0
             share = self._random.uniform(*(_FIRST if self._looks == 1 else _IGNORANT))
             return min(self._pause(self._interval_ns * share * growth, passed), lapses_in_ns)
         left, age_ns = TurnNote.of(record).left, self._age_ns(record, now_wall_ns)
@@ -179,7 +181,7 @@ class AdaptiveWaiting:
         if end_ns < 0:
             # This grant is longer than usual, and nobody knows by how much.
             end_ns = -end_ns / 2
-        due_ns = (self._grants_until_due() - passed) * usual_ns
+        due_ns = (self._turns_until_due() - passed) * self._usual_turn_ns()
         if due_ns > end_ns:
             self._aim = None
             return min(self._pause(due_ns, passed), lapses_in_ns)
@@ -188,8 +190,8 @@ class AdaptiveWaiting:
         elif self._aim is not None and (record.token or 0) > self._aim[1]:
             self._lead = min(self._lead + 0.5, 2.0)
         self._aim = (record.owner, (record.token or 0) + left)
-        end_ns = max(end_ns - (self._lead * usual_ns if left else 0.0), self._request_ns or FLOOR_NS)
-        return min(self._pause(end_ns + self._place_ns(passed, usual_ns), passed), lapses_in_ns)
+        end_ns = max(end_ns - (self._lead * usual_ns if left else 0.0), self._pace.request_ns)
+        return min(self._pause(end_ns + self._place_ns(passed), passed), lapses_in_ns)
 
     def leaves_ns(self, record: Record, *, now_wall_ns: int) -> int:
         """The time for which to leave a released lock to its owner, whose turn goes on; 0: take it.
@@ -198,55 +200,53 @@ class AdaptiveWaiting:
         """
         if record.token is not None and record.token == self._won_token:
             return 0
-        passed, usual_ns = self._observe(record), self._usual_ns() or 4.0 * FLOOR_NS
+        passed, usual_ns = self._observe(record), self._pace.grant_ns or 4.0 * FLOOR_NS
         left, age_ns = TurnNote.of(record).left, self._age_ns(record, now_wall_ns)
         is_new = record.token is not None and record.token != self._left_to
         if left > 0 and is_new and age_ns is not None and age_ns < _GOES_ON * usual_ns:
             self._left_to = record.token or 0
             self._aim = (record.owner, self._left_to + left)
-            pause_ns = left * usual_ns + self._place_ns(passed, usual_ns)
+            pause_ns = left * usual_ns + self._place_ns(passed)
             # Beside the pause before this look, a wait in vain is still within the bound of L3.
             return max(1, min(round(pause_ns), self._interval_ns // 4))
-        late_ns = 0.0 if age_ns is None else age_ns - usual_ns - (self._request_ns or FLOOR_NS)
-        self._found, self._idle = record, max(0.0, late_ns / usual_ns)
+        late_ns = 0.0 if age_ns is None else age_ns - usual_ns - self._pace.request_ns
+        self._found, self._idle = record, max(0.0, late_ns / self._usual_turn_ns())
         return 0
 
     def pause_after_lost_race_ns(self) -> int:
         """The pause after a 412 on a conditional write: a grant of another client has just begun."""
         record, self._found, self._aim, self._left = self._found, None, None, 0
-        usual_ns = self._usual_ns()
+        usual_ns = self._pace.grant_ns
         if usual_ns is None:
             return self._pause(self._interval_ns * self._random.uniform(*_FIRST), 0)
         passed, left = (0, 0) if record is None else (self._passed(record), TurnNote.of(record).left)
         if left == 0:
             self._lose()
-        return self._pause(usual_ns * (left or self._length()) + self._place_ns(passed, usual_ns), passed)
+        return self._pause(usual_ns * (left or self._length()) + self._place_ns(passed), passed)
 
     def _observe(self, record: Record) -> int:
-        """Learn from a record of another client. Returns the grants that have passed since this wait began to count."""
+        """Learn from a record of another client. Returns the turns that have passed since this wait began to count."""
         self._left = 0
-        grants = TurnNote.of(record).round
-        self._round = self._round if grants is None else grants
+        turns = TurnNote.of(record).round
+        self._round = self._round if turns is None else turns
         now_ns, token = self._now_ns(), record.token
         if self._wakes_ns is not None and 0 <= now_ns - self._wakes_ns < self._interval_ns:
             # Later, a look has failed in between. Earlier, the pause was cut short: the caller's time is nearly over.
-            self._request_ns = _learned(self._request_ns, now_ns - self._wakes_ns)
+            self._pace.asked(now_ns - self._wakes_ns)
         self._wakes_ns = None
         if token is None:
             return 0
-        if self._seen is None or token < self._seen[0]:
-            self._seen = (token, now_ns)
-        elif token > self._seen[0] + 2:
-            self._any_ns = _learned(self._any_ns, (now_ns - self._seen[1]) / (token - self._seen[0]))
-            self._seen = (token, now_ns)
+        self._number = _number_of(record)
+        self._pace.saw(token, self._number, now_ns)
         return self._passed(record)
 
     def _passed(self, record: Record) -> int:
         if record.token is None:
             return 0
-        if self._first_token is None or record.token < self._first_token:
-            self._first_token = record.token - 1
-        return record.token - self._first_token
+        number = _number_of(record)
+        if self._first_number is None or number < self._first_number:
+            self._first_number = number - 1
+        return number - self._first_number
 
     def _age_ns(self, record: Record, now_wall_ns: int) -> int | None:
         """The age of its grant; None: it has no stamp. 0 if its stamp cannot be: of other terms, or ahead."""
@@ -255,45 +255,44 @@ class AdaptiveWaiting:
         age_ns = now_wall_ns - (record.expiry_ns - self._validity_ns)
         return age_ns if 0 <= age_ns < self._validity_ns else 0
 
-    def _usual_ns(self) -> float | None:
-        """The usual duration of one grant. That of anybody's has the gaps between turns in it, so it is the most."""
-        own_ns, any_ns = self._own_ns, self._any_ns
-        if own_ns is None or any_ns is None:
-            return any_ns if own_ns is None else own_ns
-        return min(own_ns, any_ns)
+    def _usual_turn_ns(self) -> float:
+        """The usual duration of one turn of anybody; that of our own where no other was seen."""
+        turn_ns = self._pace.turn_ns
+        return self._length() * (self._pace.grant_ns or 4.0 * FLOOR_NS) if turn_ns is None else turn_ns
 
-    def _grants_until_due(self) -> float:
-        """The grants of a wait before it is worth a look: about until the turn before our own is under way."""
-        return max(0.0, 0.95 * (self._round or 0) - self._length() * self._random.uniform(0.2, 0.8))
+    def _turns_until_due(self) -> float:
+        """The turns of a wait before it is worth a look: until the turn before our own is under way."""
+        return max(0.0, (self._round or 0) - self._random.uniform(0.2, 0.8))
 
     def _lose(self) -> None:
         self._skips = min(self._skips * _LOST, _SKIPS_MAX)
 
-    def _place_ns(self, passed: int, usual_ns: float) -> float:
+    def _place_ns(self, passed: int) -> float:
         """The place of our look after the end of this turn. Whoever has waited for less looks later, or turns later."""
-        waited = passed / max(1, self._round or 0)
+        waited = min(passed / max(1, self._round or 0), _LONG)
         # A client that was never granted the lock cannot tell a long wait from a crowd of new clients.
         weight = max(1.0, waited / _NEW if self._won_token is None else waited) ** _PRIORITY
-        # Not more clients wait than grants have passed.
+        # Not more clients wait than turns have passed.
         others = min(self._skips, max(1, self._round or 0, passed)) - 1.0
         skipped = int(2 * others / weight * self._random.random() + self._random.random())
-        late = 2 * self._random.random() / max(0.5, waited) ** 2 - 0.5
-        return skipped * self._length() * usual_ns + late * (self._request_ns or FLOOR_NS)
+        late = self._random.random() / max(0.5, waited) ** 2 - 0.5
+        return skipped * self._usual_turn_ns() + late * self._pace.request_ns
 
     def _pause(self, pause_ns: float, passed: int) -> int:
         if self._won_token is None:
-            # As many may wait as grants went to others. Together they shall send about one request at a time.
-            pause_ns = max(pause_ns, min(passed, _CALM) * (self._request_ns or 0.0))
+            # Two may wait for each turn of others. Together they shall send about one request at a time.
+            pause_ns = max(pause_ns, min(2 * passed, _CALM) * self._pace.request_ns)
         pause = max(1, min(round(pause_ns), self._longest_ns(passed)))
         self._wakes_ns = self._now_ns() + pause
         return pause
 
     def _longest_ns(self, passed: int) -> int:
-        crowd_ns = max(self._round or 0, passed) * self._interval_ns // _CROWD
-        if passed > _FEW_GRANTS:
-            crowd_ns = max(crowd_ns, round(32 * (self._request_ns or 0.0)))  # The machine or the service is busy.
+        crowd_ns = max(self._round or 0, passed) * self._length() * self._interval_ns // _CROWD
+        if passed > _FEW_TURNS:
+            crowd_ns = max(crowd_ns, round(32 * self._pace.request_ns))  # The machine or the service is busy.
         return max(self._interval_ns, min(crowd_ns, self._validity_ns // _SHARE))
 
 
-def _learned(before: float | None, found: float) -> float:
-    return float(found) if before is None else before + _LEARNING * (found - before)
+def _number_of(record: Record) -> int:
+    """The number of a turn. Where a writer leaves no note, each grant counts as a turn."""
+    return TurnNote.of(record).number or record.token or 0

@@ -42,4 +42,5 @@ class RememberedVersion(Generic[R]):
 
     def released(self, left: Stored[R]) -> None:
         """A release of ours has landed, and this is what it left."""
-        self._left = left
+        # A write that relied on the memory and landed has shown that it was right.
+        self._left, self._unchecked = left, None

@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from lockref.locks.adaptive_waiting import FLOOR_NS, TURN_ALONE_MAX, AdaptiveWaiting
-from lockref.locks.turn_note import TurnNote
+from lockref.locks.adaptive_waiting import TURN_MAX, AdaptiveWaiting
+from lockref.locks.pace import FLOOR_NS
+from lockref.locks.turn_note import NUMBERS, TurnNote
 from lockref.runtime import NS_PER_MS, NS_PER_S
 from lockref.storage.lockfile import LockFile
 from tests.hardened_rig import ManualRuntime
@@ -25,7 +26,7 @@ class Waiter:
         self.runtime = ManualRuntime(seed)
         self.polls = AdaptiveWaiting(INTERVAL_NS, validity_ns, self.runtime)
         self.validity_ns = validity_ns
-        self.token = 0
+        self.token = self.number = 0
 
     def record(
         self, age_ms: int = 0, *, token: int, note: str = "", owner: str = "other", free: bool = False
@@ -47,7 +48,15 @@ class Waiter:
         self.runtime.advance(hold_ms * NS_PER_MS)
         self.polls.held(hold_ms * NS_PER_MS)
         self.polls.released(self.runtime.monotonic_ns(), self.runtime.monotonic_ns())
+        self.number = note.number
         return note
+
+    def see_turns(self, turns: int, *, round_turns: int | None = None) -> None:
+        """A look, before which others had so many turns of one grant. round_turns: what their notes tell of a round."""
+        self.token += turns
+        self.number += turns
+        told = turns if round_turns is None else round_turns
+        self.look(self.record(token=self.token, note=TurnNote(0, told, self.number).text()))
 
     def come_late(self) -> None:
         """The next call, so long after the release that nobody keeps the lock for it."""
@@ -78,7 +87,7 @@ def test_wait_ends_with_the_lease_in_the_way(waiter):
     assert waiter.look(waiter.record(token=5), lapses_in_ns=3) == 3
     waiter.cycle(500)
     assert waiter.look(waiter.record(token=5), lapses_in_ns=3) == 3
-    assert waiter.look(waiter.record(token=6, note=".3.400"), lapses_in_ns=3) == 3
+    assert waiter.look(waiter.record(token=6, note=".3.400.6"), lapses_in_ns=3) == 3
 
 
 def test_looks_when_the_turn_should_be_over(waiter):
@@ -86,8 +95,8 @@ def test_looks_when_the_turn_should_be_over(waiter):
     waiter.cycle(400)
     waiter.come_late()
     assert 295 * NS_PER_MS <= waiter.look(waiter.record(100, token=2)) <= 360 * NS_PER_MS
-    assert 695 * NS_PER_MS <= waiter.look(waiter.record(100, token=2, note=".1.1")) <= 760 * NS_PER_MS
-    assert waiter.look(waiter.record(100, token=2, note=".2.1")) == INTERVAL_NS
+    assert 695 * NS_PER_MS <= waiter.look(waiter.record(100, token=2, note=".1.1.2")) <= 760 * NS_PER_MS
+    assert waiter.look(waiter.record(100, token=2, note=".2.1.2")) == INTERVAL_NS
 
 
 def test_overdue_grant_is_looked_at_ever_more_rarely(waiter):
@@ -109,24 +118,25 @@ def test_records_of_other_clocks_or_terms_tell_nothing(waiter, age_ms):
 
 
 def test_waits_out_a_round_before_it_looks(waiter):
-    """A round has 40 grants of 20 ms, and 10 of them have passed: the next look is after about 26 more."""
+    """A round has 25 turns of two grants of 25 ms, and 10 of them have passed: the next look is after 14 more."""
     waiter.cycle(20)
     waiter.come_late()
-    pause_ns = waiter.look(waiter.record(token=11, note=".3.40"))
-    assert 25 * 25 * NS_PER_MS <= pause_ns <= 28 * 25 * NS_PER_MS
+    pause_ns = waiter.look(waiter.record(token=21, note=".1.25.11"))
+    assert 14 * 50 * NS_PER_MS <= pause_ns <= 15 * 50 * NS_PER_MS
 
 
 def test_whoever_has_waited_longer_looks_earlier(waiter):
     """At the end of one turn the looks come in the order of the waits."""
 
-    def mean_ns(token: int) -> float:
+    def mean_ns(number: int) -> float:
         waiters = [Waiter(seed) for seed in range(100)]
         for each in waiters:
             each.cycle(20)
             each.come_late()
-        return sum(each.look(each.record(token=token, note=".0.40")) for each in waiters) / len(waiters)
+        notes = [each.record(token=number, note=f".0.40.{number}") for each in waiters]
+        return sum(each.look(note) for each, note in zip(waiters, notes, strict=True)) / len(waiters)
 
-    assert mean_ns(token=41) > 1.5 * mean_ns(token=61) > 1.5 * mean_ns(token=121)
+    assert mean_ns(41) > 1.5 * mean_ns(45) > 1.5 * mean_ns(49)
 
 
 def test_pause_never_exceeds_the_interval_without_a_crowd(waiter):
@@ -134,22 +144,22 @@ def test_pause_never_exceeds_the_interval_without_a_crowd(waiter):
     waiter = Waiter(validity_ns=300 * NS_PER_S)
     waiter.cycle(60_000)
     waiter.come_late()
-    assert waiter.look(waiter.record(token=2, note=".5.6")) == INTERVAL_NS
+    assert waiter.look(waiter.record(token=2, note=".5.6.2")) == INTERVAL_NS
 
 
-@pytest.mark.parametrize(("validity_s", "pause_s"), [(10, 1), (300, 5), (3_000, 25)])
+@pytest.mark.parametrize(("validity_s", "pause_s"), [(10, 1), (300, 5), (3_000, 50)])
 def test_pause_in_a_crowd_is_a_sixtieth_of_the_validity(validity_s, pause_s):
-    """Of 400 grants of a round somebody else looks all the time, so nobody need look once per interval."""
+    """Of 400 turns of a round somebody else looks all the time, so nobody need look once per interval."""
     waiter = Waiter(validity_ns=validity_s * NS_PER_S)
     waiter.cycle(100)
     waiter.come_late()
-    assert waiter.look(waiter.record(token=2, note=".0.400")) == pause_s * NS_PER_S
+    assert waiter.look(waiter.record(token=2, note=".0.400.2")) == pause_s * NS_PER_S
 
 
 def test_where_requests_are_slow_a_waiter_that_knows_no_round_looks_once_in_thirty_two_of_them():
     """Five grants have passed, so it is not alone; the machine or the service is busy, and a look takes 100 ms."""
     waiter = Waiter(validity_ns=300 * NS_PER_S)
-    waiter.polls._request_ns = 100 * NS_PER_MS
+    waiter.polls._pace.asked(100 * NS_PER_MS)
     pauses = [waiter.look(waiter.record(token=1))]
     waiter.polls._wakes_ns = None
     for _ in range(8):
@@ -160,41 +170,42 @@ def test_where_requests_are_slow_a_waiter_that_knows_no_round_looks_once_in_thir
 
 
 def test_a_waiter_that_was_never_granted_the_lock_leaves_a_request_to_each_that_was():
-    """Grants of a millisecond pass, and requests last for 50 ms: it looks at most as often as sixteen others may."""
-    waiter = Waiter()
-    waiter.polls._request_ns = 50 * NS_PER_MS
+    """Turns of a millisecond pass, and requests last for 50 ms: it looks at most as often as 32 others may."""
+    waiter = Waiter(validity_ns=300 * NS_PER_S)
+    waiter.polls._pace.asked(50 * NS_PER_MS)
     waiter.look(waiter.record(token=1))
     waiter.polls._wakes_ns = None
     waiter.runtime.advance(100 * NS_PER_MS)
-    assert waiter.look(waiter.record(token=101, note=".0.1")) >= 16 * 50 * NS_PER_MS
+    assert waiter.look(waiter.record(token=101, note=".0.1.101")) >= 32 * 50 * NS_PER_MS
 
 
 def test_grants_that_pass_tell_how_long_one_lasts(waiter):
     """Ten grants in a second, none of them ours."""
     waiter.look(waiter.record(token=1))
     waiter.runtime.advance(NS_PER_S)
-    pause_ns = waiter.look(waiter.record(token=11, note=".0.1"))
+    pause_ns = waiter.look(waiter.record(token=11, note=".0.1.2"))
     assert pause_ns <= 100 * NS_PER_MS + 2 * 10 * 100 * NS_PER_MS
     waiter.cycle(30, token=12)
     waiter.begin()
-    assert waiter.look(waiter.record(token=13, note=".0.1")) >= 25 * NS_PER_MS
+    assert waiter.look(waiter.record(token=13, note=".0.1.4")) >= 25 * NS_PER_MS
 
 
 def test_a_pause_that_was_cut_short_tells_nothing_of_requests(waiter):
     """The last look of a call comes before its time. A client that took it for a quick answer would wait no more."""
     waiter.look(waiter.record(token=1))
     waiter.runtime.advance(INTERVAL_NS // 5)
-    waiter.look(waiter.record(token=11, note=".0.100"))
+    waiter.look(waiter.record(token=11, note=".0.100.11"))
     waiter.cycle(20, token=12)
     waiter.begin()
-    assert waiter.look(waiter.record(token=13, note=".0.100")) > INTERVAL_NS // 2
+    assert waiter.look(waiter.record(token=13, note=".0.100.13")) > INTERVAL_NS // 2
 
 
 def test_where_others_are_quicker_a_waiter_skips_turns(waiter):
     """Ends of turns that went to others make it look more rarely; grants of its own make it bolder again."""
 
     def mean_ns(polls: Waiter) -> float:
-        pauses = [polls.look(polls.record(token=polls.token + 40, note=".0.40", owner="last")) for _ in range(200)]
+        note = f".0.40.{polls.token + 40}"
+        pauses = [polls.look(polls.record(token=polls.token + 40, note=note, owner="last")) for _ in range(200)]
         return sum(pauses) / len(pauses)
 
     waiter.cycle(20)
@@ -205,7 +216,8 @@ def test_where_others_are_quicker_a_waiter_skips_turns(waiter):
     waiter.begin()
     bold_ns = mean_ns(waiter)
     for number in range(20):
-        waiter.look(waiter.record(token=waiter.token + 40, note=".0.40", owner=f"winner {number}"))
+        note = f".0.40.{waiter.token + 40}"
+        waiter.look(waiter.record(token=waiter.token + 40, note=note, owner=f"winner {number}"))
     assert bold_ns < 60 * NS_PER_MS
     # The clock of this test stands still, so the pauses of the same look are compared.
     assert waiter.polls._skips > 4
@@ -224,12 +236,12 @@ def test_a_released_lock_is_left_to_an_owner_whose_turn_goes_on(waiter):
     """Once for each record: whoever does not come back is not waited for again."""
     waiter.cycle(20)
     waiter.come_late()
-    free = waiter.record(22, token=2, note=".2.9", free=True)
+    free = waiter.record(22, token=2, note=".2.9.2", free=True)
     assert waiter.leaves(free) >= 2 * 20 * NS_PER_MS - SPREAD_NS
     assert waiter.leaves(free) == 0
 
 
-@pytest.mark.parametrize(("age_ms", "note"), [(22, ".0.9"), (22, ""), (500, ".2.9")])
+@pytest.mark.parametrize(("age_ms", "note"), [(22, ".0.9.2"), (22, ""), (500, ".2.9.2")])
 def test_other_released_locks_are_taken(waiter, age_ms, note):
     """A turn that has ended, an owner that tells of none, and one that should have come back long ago."""
     waiter.cycle(20)
@@ -254,18 +266,17 @@ def test_a_turn_ends_with_a_grant_of_another_client(waiter, ended_by):
     """E34: whoever was overtaken in its turn relies on its memory no more, and its next note begins a turn."""
     for _ in range(4):
         waiter.begin()
-        waiter.look(waiter.record(token=waiter.token + 30, note=".0.30"))
-        waiter.token += 30
+        waiter.see_turns(30)
         note = waiter.cycle(20)
         waiter.begin()
-    assert note.left == 2
+    assert note.left > 1
     assert waiter.polls.goes_on()
     if ended_by == "a lost race":
         waiter.polls.pause_after_lost_race_ns()
     else:
-        waiter.look(waiter.record(token=waiter.token + 1, note=".0.30"))
+        waiter.see_turns(1, round_turns=30)
     assert not waiter.polls.goes_on()
-    assert waiter.cycle(20, token=waiter.token + 2).left == 2
+    assert waiter.cycle(20).number > note.number
 
 
 def test_a_client_tells_of_a_turn_only_once_it_has_come_back(waiter):
@@ -287,48 +298,32 @@ def test_a_client_alone_steps_back_seldom(waiter):
         paused_ns += pause_ns
         waiter.runtime.advance(pause_ns)
         waiter.cycle(20)
-    assert [after - before for before, after in pairwise(ends)][-5:] == [TURN_ALONE_MAX] * 5
+    assert [after - before for before, after in pairwise(ends)][-5:] == [TURN_MAX] * 5
     assert paused_ns <= 0.08 * 400 * 20 * NS_PER_MS
 
 
-def test_a_turn_in_company_is_short_and_a_round_is_sat_out(waiter):
-    """E34: after its turn a client leaves the lock to the others, without a look and without its remembered version."""
+def test_a_round_is_sat_out_after_a_turn(waiter):
+    """E34: a client leaves the lock to the others, without a look and without its remembered version."""
     turns = []
     for _ in range(12):
-        # Thirty grants of others pass.
         waiter.begin()
-        waiter.look(waiter.record(token=waiter.token + 30, note=".0.30"))
-        waiter.token += 30
+        waiter.see_turns(2)
         grants = [waiter.cycle(20)]
         while (pause_ns := waiter.begin()) == 0:
             assert waiter.polls.goes_on()
             grants.append(waiter.cycle(20))
         assert not waiter.polls.goes_on()
-        assert 20 * 20 * NS_PER_MS <= pause_ns <= 30 * 25 * NS_PER_MS
         turns.append([note.left for note in grants])
-    # Eight requests of 5 ms last for two grants of 20 ms; with the first one that is a turn.
-    assert turns[-1] == [2, 1, 0]
+        assert {note.number for note in grants} == {grants[0].number}
+    assert turns[-1] == list(reversed(range(TURN_MAX)))
+    # Two turns of twenty grants of 20 ms, and it looks in the second one.
+    assert 1.2 * 400 * NS_PER_MS <= pause_ns <= 1.8 * 400 * NS_PER_MS
 
 
-def test_turns_shrink_where_a_round_takes_long(waiter):
-    """A thousand grants of 20 ms take 20 s; then nobody has more than one grant at a time."""
-    for _ in range(12):
-        waiter.begin()
-        waiter.look(waiter.record(token=waiter.token + 1_000, note=".0.1000"))
-        waiter.token += 1_000
-        while waiter.cycle(20).left:
-            waiter.begin()
+def company(waiter: Waiter, turns: int, *, round_turns: int | None = None, hold_ms: int = 20) -> int:
+    """A wait for so many turns of others, and our turn. Returns its length."""
     waiter.begin()
-    waiter.look(waiter.record(token=waiter.token + 1_000, note=".0.1000"))
-    waiter.token += 1_000
-    assert waiter.cycle(20).left == 0
-
-
-def company(waiter: Waiter, grants: int, note: str, hold_ms: int = 20) -> int:
-    """A wait for so many grants of others, of which the last has this note, and our turn. Returns its length."""
-    waiter.begin()
-    waiter.look(waiter.record(token=waiter.token + grants, note=note))
-    waiter.token += grants
+    waiter.see_turns(turns, round_turns=round_turns)
     length = 1
     while waiter.cycle(hold_ms).left:
         waiter.begin()
@@ -336,27 +331,50 @@ def company(waiter: Waiter, grants: int, note: str, hold_ms: int = 20) -> int:
     return length
 
 
-def test_a_turn_shrinks_by_the_wait_itself_where_the_round_is_told_too_short(waiter):
-    """In a crowd that is new the notes tell of 5 grants, and 600 pass: 12 s, though half of the way to them is 6 s."""
-    lengths = [company(waiter, 600, ".0.5") for _ in range(8)]
-    assert lengths[-1] == 1
+@pytest.mark.parametrize(("turns", "length"), [(15, 20), (30, 16), (90, 5), (300, 1), (1_000, 1)])
+def test_a_round_takes_ten_seconds_however_many_wait(waiter, turns, length):
+    """Grants of 20 ms: 91 clients have turns of five. All compute alike, so that all have turns of one length."""
+    assert [company(waiter, turns) for _ in range(12)][-1] == length
 
 
-def test_a_turn_halves_where_a_round_takes_long_and_grows_by_one(waiter):
+def test_a_turn_is_short_where_the_notes_tell_of_too_short_a_round(waiter):
+    """In a crowd that is new the notes tell of 5 turns, and 600 pass: 12 s, and half of the way to them is 6 s."""
+    assert [company(waiter, 600, round_turns=5) for _ in range(8)][-1] == 1
+
+
+def test_a_turn_shrinks_at_once_and_grows_by_half(waiter):
     """Grants of a millisecond: a crowd is told soon, and its clients go on step by step when it has gone."""
     for _ in range(8):
-        company(waiter, 30, ".0.30", hold_ms=1)
-    assert [company(waiter, 20_000, ".0.30", hold_ms=1) for _ in range(3)] == [6, 3, 1]
-    assert [company(waiter, 30, ".0.30", hold_ms=1) for _ in range(4)] == [1, 2, 3, 4]
+        company(waiter, 30, hold_ms=1)
+    assert [company(waiter, 20_000, round_turns=30, hold_ms=1) for _ in range(3)] == [20, 1, 1]
+    assert [company(waiter, 30, round_turns=30, hold_ms=1) for _ in range(5)] == [1, 2, 3, 5, 9]
 
 
-def test_a_round_is_no_longer_than_the_grants_that_the_lock_was_taken_for(waiter):
+@pytest.mark.parametrize(("hold_ms", "length"), [(40, 11), (150, 3), (600, 1)])
+def test_a_turn_lasts_for_half_a_poll_at_most(waiter, hold_ms, length):
+    """Others wait for its end, so it has fewer grants where they are long."""
+    assert [company(waiter, 2, hold_ms=hold_ms) for _ in range(12)][-1] == length
+
+
+def test_a_round_is_no_longer_than_the_turns_that_the_lock_was_taken_for(waiter):
     """A client that came too late, to a lock that had been free for long, tells all that rounds are shorter."""
     waiter.cycle(20)
     waiter.come_late()
-    assert waiter.leaves(waiter.record(800, token=41, note=".0.40", free=True)) == 0
+    assert waiter.leaves(waiter.record(2_000, token=41, note=".0.40.41", free=True)) == 0
     waiter.token = 41
     assert waiter.cycle(20).round < 30
+
+
+def test_numbers_begin_again_and_damaged_ones_hurt_nobody(waiter):
+    """A note or a token that cannot be makes a waiter slower, and no figure grows without a bound."""
+    for _ in range(4):
+        company(waiter, 30)
+    waiter.begin()
+    last = waiter.record(token=2**63 - 1, note=f".0.1.{NUMBERS - 1}")
+    assert 0 < waiter.look(last) <= INTERVAL_NS
+    assert waiter.cycle(20, token=4).number == 0
+    waiter.begin()
+    assert 0 < waiter.look(waiter.record(token=2**63 - 1)) <= INTERVAL_NS
 
 
 def test_records_without_tokens_are_polled(waiter):

@@ -62,7 +62,7 @@ def test_waiter_looks_once_more_just_before_its_time_is_up(rig):
 def released_in_its_turn(rig):
     """The record of a client that has just released, and means to take two grants more."""
     record = rig.live(for_ms=10_000, fence=4)
-    return LockFile(record.owner, record.valid_until_ms, expired=True, nonce="00ff.2.9", fence=4)
+    return LockFile(record.owner, record.valid_until_ms, expired=True, nonce="00ff.2.9.4", fence=4)
 
 
 def test_a_waiter_leaves_a_released_lock_to_an_owner_that_comes_back_once(rig):
@@ -86,5 +86,5 @@ def test_records_carry_the_note_of_their_writer(rig):
     rig.lock.try_lock()
     live = rig.store.record().nonce
     rig.lock.unlock()
-    assert live.endswith(".0.0")
-    assert rig.store.record().nonce.endswith(".0.0")
+    assert live.endswith(".0.0.1")
+    assert rig.store.record().nonce.endswith(".0.0.1")
