@@ -2,7 +2,7 @@
 
 - the words that all parts share: `values`
 - decisions, as functions of values: `decisions` `lag`, as one value: `rules`, when a waiter looks again: `waiting`
-  `adaptive_waiting`, what a record tells those who wait: `turn_note`
+  `adaptive_waiting`, what a record tells those who wait: `turn_note`, how long requests and grants last: `pace`
 - one record under compare-and-set: `cell`, the version that is remembered: `shortcut`, its tokens: `fence` `unfenced`
 - one grant, and who renews it: `tenure` `heartbeat`
 - the release, and what removes orphaned writes: `cleanup` `background`

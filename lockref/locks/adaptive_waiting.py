@@ -35,10 +35,10 @@ from lockref.runtime import NS_PER_S, MonoNs, Runtime
 
 TURN_MAX = LEFT_MAX
 """The most grants of a turn."""
-ROUND_NS = 10 * NS_PER_S
+ROUND_NS = 9 * NS_PER_S
 """Turns are as long as they may be for a round to take this time."""
 
-_GROWTH_OF_TURN = 1.5  # Turns grow by half of themselves at most, so that a client that is new does not block others.
+_GROWTH_OF_TURN = 2  # Turns no more than double each time, so that a client that is new does not block others.
 _ROUND_UP, _ROUND_DOWN = 0.5, 0.2  # How fast the length of a round is corrected.
 _FIRST, _IGNORANT = (
     (0.4, 1.0),
@@ -49,7 +49,9 @@ _SKIPS_MAX, _LOST, _WON = 10.0, 1.15, 0.6
 _PRIORITY, _NEW, _LONG = 16, 1.5, 100.0
 _GOES_ON = 4  # A released lock is left to its owner until its grant is as old as so many usual ones.
 _CROWD, _SHARE = 16, 60
-_HANDOVER = 80  # A turn lasts for so many requests at most, and for half an interval.
+# A turn lasts for eight requests, or for this share of an interval for each other client, if that is longer; but for
+# the second share at most, and that where no other client was seen.
+_HANDOVER, _PER_CLIENT, _OF_INTERVAL = 8, 0.125, 0.45
 
 
 class AdaptiveWaiting:
@@ -112,10 +114,7 @@ class AdaptiveWaiting:
         return self._plan.text()
 
     def _new_turn(self) -> TurnNote:
-        # A client that comes back late, or has not come back yet, would keep the lock free in vain.
-        away_ns = self._pace.away_ns
-        comes_back = away_ns is not None and away_ns <= (self._pace.own_ns or 0.0)
-        left = self._length() - 1 if comes_back else 0
+        left = self._length() - 1 if self._comes_back() else 0
         number = (self._number + 1) % NUMBERS
         if self._first_number is None:
             return TurnNote(left, self._round, number)
@@ -128,10 +127,11 @@ class AdaptiveWaiting:
         return TurnNote(left, min(told, ROUND_MAX), number)
 
     def _length(self) -> int:
-        """The grants of a turn: no more than it takes to make a hand-over a small share of the time."""
-        own_ns = self._pace.own_ns or FLOOR_NS
-        enough = 1 + round(_HANDOVER * self._pace.request_ns / own_ns)
-        return max(1, min(int(self._turn), enough, int(self._interval_ns / 2 / own_ns)))
+        """The grants of a turn: few where they are long, or few clients wait, so that nobody waits long for its end."""
+        own_ns, request_ns = self._pace.own_ns or FLOOR_NS, self._pace.request_ns
+        share = min(_PER_CLIENT * self._round, _OF_INTERVAL) if self._round else _OF_INTERVAL
+        enough = max(1 + round(_HANDOVER * request_ns / own_ns), int(share * self._interval_ns / own_ns))
+        return max(1, min(int(self._turn), enough))
 
     def won(self, token: int | None, sent_ns: MonoNs) -> None:
         """We were granted the lock, under this token, by a write that was sent then."""
@@ -256,13 +256,24 @@ class AdaptiveWaiting:
         return age_ns if 0 <= age_ns < self._validity_ns else 0
 
     def _usual_turn_ns(self) -> float:
-        """The usual duration of one turn of anybody; that of our own where no other was seen."""
-        turn_ns = self._pace.turn_ns
-        return self._length() * (self._pace.grant_ns or 4.0 * FLOOR_NS) if turn_ns is None else turn_ns
+        """The usual duration of one turn of anybody, which is as long as ours. Never 0.
+
+        Clients that come back late have turns of one grant, and the lock is free between them. That time is no part of
+        a turn, but a hand-over in a crowd is.
+        """
+        grant_ns, turn_ns = self._pace.grant_ns or 4.0 * FLOOR_NS, self._pace.turn_ns
+        comes_late = self._pace.away_ns is not None and not self._comes_back()
+        expected_ns = grant_ns if comes_late else self._length() * grant_ns + 4 * self._pace.request_ns
+        return max(1.0, expected_ns if turn_ns is None else min(turn_ns, expected_ns))
+
+    def _comes_back(self) -> bool:
+        """True for a client that locks again soon. Any other would keep the lock free in vain."""
+        away_ns = self._pace.away_ns
+        return away_ns is not None and away_ns <= (self._pace.own_ns or 0.0)
 
     def _turns_until_due(self) -> float:
-        """The turns of a wait before it is worth a look: until the turn before our own is under way."""
-        return max(0.0, (self._round or 0) - self._random.uniform(0.2, 0.8))
+        """The turns of a wait before it is worth a look: until one of the two turns before our own is under way."""
+        return max(0.0, (self._round or 0) - self._random.uniform(0.2, 2.0))
 
     def _lose(self) -> None:
         self._skips = min(self._skips * _LOST, _SKIPS_MAX)

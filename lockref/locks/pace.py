@@ -1,4 +1,4 @@
-"""How long the requests, grants and turns on one lock usually last, as one of its clients sees it.
+"""The usual durations of the requests, grants and turns of one lock, as one of its clients sees them.
 
 Each figure follows what is seen by a quarter of the difference, so that one slow answer changes little.
 """
@@ -34,12 +34,12 @@ class Pace:
 
     @property
     def request_ns(self) -> float:
-        """Of one request."""
+        """The usual duration of one request."""
         return self._request_ns or FLOOR_NS
 
     @property
     def grant_ns(self) -> float | None:
-        """Of one grant. That of anybody's has the gaps between turns in it, so it is the most."""
+        """The usual duration of one grant. That of anybody's has the gaps between turns in it, so it is the most."""
         if self.own_ns is None or self._any_ns is None:
             return self._any_ns if self.own_ns is None else self.own_ns
         return min(self.own_ns, self._any_ns)

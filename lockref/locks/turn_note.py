@@ -13,7 +13,7 @@ from typing import Final
 
 from lockref.locks.values import Record
 
-LEFT_MAX: Final = 20
+LEFT_MAX: Final = 30
 ROUND_MAX: Final = 999_999
 NUMBERS: Final = 1_000_000_000
 """Numbers of turns lie below this, and begin with 0 again."""

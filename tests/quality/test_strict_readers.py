@@ -80,8 +80,9 @@ NUMBERS: dict[str, tuple[set[str], str]] = {
         },
         MATCHED,
     ),
-    "lockref/locks/adaptive_waiting.py": ({"float(found)"}, TYPED),
-    "lockref/locks/turn_note.py": ({"int(found[1])", "int(found[2])"}, MATCHED),
+    "lockref/locks/adaptive_waiting.py": ({"int(self._turn)"}, TYPED),
+    "lockref/locks/pace.py": ({"float(found)"}, TYPED),
+    "lockref/locks/turn_note.py": ({"int(found[1])", "int(found[2])", "int(found[3])"}, MATCHED),
     "lockref/storage/audit.py": ({"int(value)"}, "a finite float of the strict reader"),
     "lockref/storage/config.py": ({"int(text)"}, MATCHED),
     "lockref/storage/lockfile.py": (
