@@ -73,14 +73,14 @@ def speed_of(uri: str, build: str, crowd: int, *, seconds: int = SECONDS) -> Map
 
 
 def _median_hold_ns(events: pa.Table) -> float:
-    """The median time from a client's belief that it holds the lock to the request that gives it back."""
+    """The median time from a granted call to the call that gives the lock back."""
     began_ns: dict[str, int] = {}
     holds_ns: list[int] = []
-    columns = (events[name].cast("string").to_pylist() for name in ("node", "kind", "op"))
-    for node, kind, op, at_ns in zip(*columns, events["at_ns"].to_pylist(), strict=True):
-        if (kind, op) == ("believed", "acquire"):
+    columns = (events[name].cast("string").to_pylist() for name in ("node", "kind", "op", "outcome"))
+    for node, kind, op, outcome, at_ns in zip(*columns, events["at_ns"].to_pylist(), strict=True):
+        if (kind, op, outcome) == ("return", "acquire", "applied"):
             began_ns[node] = at_ns
-        elif (kind, op) == ("sent", "release") and node in began_ns:
+        elif (kind, op) == ("call", "release") and node in began_ns:
             holds_ns.append(at_ns - began_ns.pop(node))
     return statistics.median(holds_ns)
 
