@@ -41,9 +41,9 @@ ROUND_NS = 9 * NS_PER_S
 _GROWTH_OF_TURN = 2  # Turns no more than double each time, so that a client that is new does not block others.
 _ROUND_UP, _ROUND_DOWN = 0.5, 0.2  # How fast the length of a round is corrected.
 # Pauses of a client that knows nothing, in intervals. Crowds start at once, so the first one has a wider range. Where
-# more than a few turns pass, each pause is longer than the one before by a half.
-_FIRST, _IGNORANT, _FEW_TURNS, _GROWTH = (0.4, 1.0), (0.75, 1.0), 2, 1.5
-_CALM = 32  # A client that was never granted the lock leaves the time of so many requests to others.
+# more than one turn passes, each pause is longer than the one before by a half.
+_FIRST, _IGNORANT, _FEW_TURNS, _GROWTH = (0.4, 1.0), (0.75, 1.0), 1, 1.5
+_CALM = 16  # A client that was never granted the lock leaves the time of so many requests to others.
 # A waiter takes others to be waiting for each end of a turn: so many at most, more each time that one of them is
 # quicker, and fewer each time that the lock is granted to it.
 _SKIPS_MAX, _LOST, _WON = 10.0, 1.15, 0.6
