@@ -31,7 +31,7 @@ class WithoutReturning(StorageLock):
 
 
 class WithoutLearning(StorageLock):
-    """`lockref/locks/adaptive_waiting.py` and `lockref/locks/turn_note.py` are left out."""
+    """`lockref/locks/adaptive_waiting.py`, `lockref/locks/pace.py` and `lockref/locks/turn_note.py` are left out."""
 
     parts = replace(StorageLock.parts, waiting=fixed)
 
