@@ -121,7 +121,7 @@ class Session:
         """Open a new session, and keep it alive until `end` or `close`. After LOST and `end` it may be called again.
 
         timeout_ns: how long the server shall wait for a silent client; the server may choose another (`timeout_ns`).
-        is_wanted: asked before each attempt.
+        is_wanted: asked before each attempt, and before the pause after one that failed.
         Errors: ConfigError for a timeout that is no positive number; BackendUnavailable if no server answers, if nobody
         wants the session any more, or after `close`.
         """
@@ -155,7 +155,8 @@ class Session:
                 self._bound, self._confirmed = SessionBound.from_bytes(reply.body), sent
                 self._state = SessionState.CONNECTED
                 return
-            if reply.outcome is Outcome.REJECTED or self._ended.wait(self._request_timeout_ns // 4):
+            # Asked before the pause: the caller's time may be over with this answer, and may not get longer (L5).
+            if reply.outcome is Outcome.REJECTED or not is_wanted() or self._ended.wait(self._request_timeout_ns // 4):
                 break
         tried = f" ({attempts} attempts)" if attempts > 1 else ""
         reason = "" if reply is None else reply.reason

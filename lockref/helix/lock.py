@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final, Self
 
 from lockref.coordination.session import COORDINATION, Session
@@ -91,9 +90,9 @@ class HelixLock:
         self._timeout_ns = context.settings.validity_ns
         self._attempt_ns = max(context.settings.poll_interval_ns, NS_PER_S)
         self._drift_ppm = _ppm(context.settings)
+        self._request_ns = max(100 * NS_PER_MS, self._timeout_ns // 4)
         if membership is None:
-            request_ns = max(100 * NS_PER_MS, self._timeout_ns // 4)
-            membership = Membership(context.open(COORDINATION, timeout_ns=request_ns), context.runtime)
+            membership = Membership(context.open(COORDINATION, timeout_ns=self._request_ns), context.runtime)
         self._membership = membership
         self._session: Session = membership.session
         self._gate = context.runtime.mutex()
@@ -158,15 +157,36 @@ class HelixLock:
             return True
         # Nobody tells a participant why it was not chosen: another may hold the lock, or no controller may be there.
         words = f"{self._lock} was not assigned to {self._session.client} within {timeout_ns / NS_PER_S:g} s"
-        has_left = True
-        try:
-            with suppress(LockLost):
-                has_left = self._leave()
-        except ReleaseFailed as error:
-            raise OutcomeUnknown(f"{words}; {error}") from error
-        if not has_left:
-            raise OutcomeUnknown(f"{words}; the instance stays live for other locks, and may be assigned this one yet")
-        raise LockTimeout(words)
+        doubt = self._doubt_after_leaving(tenure, deadline_ns + self._request_ns)
+        raise OutcomeUnknown(f"{words}; {doubt}") if doubt else LockTimeout(words)
+
+    def _doubt_after_leaving(self, tenure: _Tenure, until_ns: int) -> str:
+        """Leave after a wait in vain. Returns why the lock may be assigned to this instance yet; "" if it cannot be.
+
+        until_ns: when to return at the latest, on the monotonic clock (L5). To leave may take longer: while the
+        instance joins under a new session, the answer to that comes first, and each request may time out. So a task of
+        its own does it.
+        """
+        participant, self._participant = self._participant, None
+        assert participant is not None, "a call that has waited has entered"
+        doubts, has_ended = ["the instance is still leaving, and nobody confirmed it"], self._runtime.event()
+
+        def leave() -> None:
+            doubt = ""
+            try:
+                if not self._membership.leave(self._lock, of=tenure):
+                    doubt = "the instance stays live for other locks, and may be assigned this one yet"
+            except LockLost:
+                pass  # Its session was over, so it has left.
+            except ReleaseFailed as error:
+                doubt = str(error)
+            finally:
+                doubts.append(doubt)
+                has_ended.set()
+
+        self._runtime.spawn(leave, name=f"leaving of {self._session.client}")
+        has_ended.wait(max(0, until_ns - self._runtime.monotonic_ns()))
+        return doubts[-1]
 
     def unlock(self) -> None:
         participant, tenure = self._participant, self._tenure

@@ -61,6 +61,42 @@ faults:
 """
 
 
+NEVER_ANSWERED = """
+version: 1
+name: never-answered
+ids: [L5]
+about: No server ever answers. The last attempt to open a session begins just before the end of the wait.
+clients: 1
+duration: 60s
+workload: {cycles: 1, think: 0s, wait: 12700ms, writes: 1}
+faults:
+  - {kind: partition, groups: [[n1], [store]], at: 0s, for: 50s}
+"""
+
+JOINS_AGAIN_WHEN_ITS_TIME_ENDS = """
+version: 1
+name: joins-again-when-its-time-ends
+ids: [L5]
+about: >
+  An instance waits and loses its session. When its wait is over it is opening another one, slowly, and each request
+  after that is as slow.
+clients: 2
+duration: 80s
+workload: {cycles: 1, think: 0s, wait: 25s, hold: 60s, writes: 1, clients: {n2: {start: 500ms}}}
+faults:
+  - {kind: partition, groups: [[n2], [store]], at: 3s, for: 17s}
+  - {kind: delay, client: n2, by: 2400ms, at: 19s, for: 30s}
+"""
+
+
+@pytest.mark.parametrize("text", [NEVER_ANSWERED, JOINS_AGAIN_WHEN_ITS_TIME_ENDS], ids=["joins", "joins again"])
+def test_a_call_ends_one_request_timeout_after_its_wait_whatever_its_instance_awaits(text: str) -> None:
+    outcome = run_simulated(parse_scenario(text), load_provider("helix"), 1)
+    events, runs = to_table([outcome.recorder]), runs_table([{**outcome.run_row, "run": 0}])
+    verdicts = {row["clause"]: row["verdict"] for row in judge(events, runs).verdicts.to_pylist()}
+    assert verdicts["L5"] == "held"
+
+
 def test_a_call_that_cannot_join_waits_for_one_request_at_most() -> None:
     """Its session has to end as well, but the call does not wait for the answer to that."""
     scenario = parse_scenario(CUT_OFF_WHILE_IT_JOINS)

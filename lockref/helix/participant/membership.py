@@ -93,15 +93,20 @@ class Membership(Listener):
                 # The controller makes the cluster, and may come later; an earlier session of ours may still live.
                 reply = self.session.end()
                 is_in_doubt |= participant.may_be_live and not has_ended(reply)
-                self._runtime.sleep(100 * NS_PER_MS)
+                left_ns = deadline_ns - self._runtime.monotonic_ns()
+                if left_ns > 0:
+                    self._runtime.sleep(min(left_ns, 100 * NS_PER_MS))
 
-    def leave(self, lock: str, *, is_waiting: bool = False) -> bool:
+    def leave(self, lock: str, *, is_waiting: bool = False, of: Listener | None = None) -> bool:
         """This lock no longer needs the instance. False if others do: it stays live, and may be given this lock yet.
 
         The last lock of the instance ends its session; see `Participant.leave`.
-        is_waiting: return once the instance has left; raises what was raised then.
+        is_waiting: return once the instance has left; raises what was raised then. of: the listener that leaves, if a
+        later call may have entered for this lock before; the instance is that call's then.
         """
         with self._mutex:
+            if of is not None and self._listeners.get(lock) is not of:
+                return False
             self._listeners.pop(lock, None)
             has_left = self._has_left
             participant = self._participant
