@@ -68,7 +68,7 @@ class Acquisition(Generic[R]):
                 # H20: never beyond the end of the lease in the way.
                 now_ns = self.runtime.wall_ns()
                 return client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=decision.for_ns)
-            reserved = client.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
+            reserved = self.reserve(known)
             if reserved is Refusal.LOST_RACE:
                 known = None
                 continue
@@ -129,6 +129,10 @@ class Acquisition(Generic[R]):
         nonces = {write.record.nonce for write in self.client.cleanup.orphans}  # This call's writes are among them.
         owner, terms, now_ns = self.client.writer.owner, self.client.terms, self.runtime.wall_ns()
         return self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
+
+    def reserve(self, known: Stored[R]) -> Reserved | Refusal:
+        """The token of the grant that replaces what is known (`Tokens.reserve`)."""
+        return self.client.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
 
     def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
         """One acquiring write on what is known; what its answer means, and what is known then."""

@@ -42,20 +42,23 @@ _GROWTH_OF_TURN = 2  # Turns no more than double each time, so that a client tha
 _ROUND_UP, _ROUND_DOWN = 0.5, 0.2  # How fast the length of a round is corrected.
 # Pauses of a client that knows nothing, in intervals. Crowds start at once, so the first one has a wider range. Where
 # more than one turn passes, each pause is longer than the one before by a half.
-_FIRST, _IGNORANT, _FEW_TURNS, _GROWTH = (0.4, 1.0), (0.75, 1.0), 1, 1.5
-_CALM = 16  # A client that was never granted the lock leaves the time of so many requests to others.
+_FIRST, _IGNORANT, _FEW_TURNS, _GROWTH = (0.2, 1.0), (0.75, 1.0), 1, 1.5
+_CALM = 24  # A client that was never granted the lock leaves the time of so many requests to others.
 # A waiter takes others to be waiting for each end of a turn: so many at most, more each time that one of them is
 # quicker, and fewer each time that the lock is granted to it.
 _SKIPS_MAX, _LOST, _WON = 10.0, 1.15, 0.6
-# The weight of a wait is its length in rounds, to this power. That of a client that was never granted the lock counts
-# less, and beyond a hundred rounds nothing is added.
-_PRIORITY, _NEW, _LONG = 16, 1.5, 100.0
+# The weight of a wait is its length in rounds, to this power; beyond a hundred rounds nothing is added.
+_PRIORITY, _LONG = 16, 100.0
+# A client that was never granted the lock looks once in about two intervals. It is late after so many rounds that
+# took so many intervals, or after so many times the duration that a round should have.
+_NEW_PAUSE, _NEW_ROUNDS, _NEW_INTERVALS, _NEW_LATE = (1.0, 3.0), 1.3, 1.0, 1.2
 _GOES_ON = 4  # A released lock is left to its owner until its grant is as old as so many usual ones.
 # The longest pause: an interval for sixteen grants of a round, up to this share of the validity.
 _CROWD, _SHARE = 16, 60
 # A turn lasts for eight requests, or for this share of an interval for each other client, if that is longer; but for
-# the second share at most, and that where no other client was seen.
-_HANDOVER, _PER_CLIENT, _OF_INTERVAL = 8, 0.125, 0.45
+# the second share at most, and that where no other client was seen. Nor does it last for more than a small part of the
+# time since its client first called: who comes first to a new lock shall not have much more of it than others.
+_HANDOVER, _PER_CLIENT, _OF_INTERVAL, _OF_TIME = 8, 0.125, 0.45, 1 / 32
 
 
 class AdaptiveWaiting:
@@ -74,6 +77,7 @@ class AdaptiveWaiting:
         self._plan, self._begins, self._holds = TurnNote(), True, False
         self._won_token: int | None = None
         self._won_number = 0
+        self._came_ns: MonoNs | None = None  # When this client first called.
         self._won_ns, self._released_ns = 0, MonoNs(0)
         # The others: the turns of a round; the number of the last turn; the one from which this wait counts.
         self._round: int | None = None
@@ -91,6 +95,7 @@ class AdaptiveWaiting:
     def begin(self, now_ns: MonoNs) -> int:
         """A call begins. Returns how long to leave the lock to others first (E34)."""
         self._looks, self._holds, self._wakes_ns = 0, False, None
+        self._came_ns = now_ns if self._came_ns is None else self._came_ns
         if self._released_ns == 0:
             return 0
         away_ns, is_first = now_ns - self._released_ns, self._pace.away_ns is None
@@ -135,7 +140,11 @@ class AdaptiveWaiting:
         own_ns, request_ns = self._pace.own_ns or FLOOR_NS, self._pace.request_ns
         share = min(_PER_CLIENT * self._round, _OF_INTERVAL) if self._round else _OF_INTERVAL
         enough = max(1 + round(_HANDOVER * request_ns / own_ns), int(share * self._interval_ns / own_ns))
-        return max(1, min(int(self._turn), enough))
+        return max(1, min(int(self._turn), enough, int(_OF_TIME * self._known_ns() / own_ns)))
+
+    def _known_ns(self) -> int:
+        """The time since this client first called."""
+        return 0 if self._came_ns is None else self._now_ns() - self._came_ns
 
     def won(self, token: int | None, sent_ns: MonoNs) -> None:
         """We were granted the lock, under this token, by a write that was sent then."""
@@ -207,7 +216,7 @@ class AdaptiveWaiting:
         passed, usual_ns = self._observe(record), self._pace.grant_ns or 4.0 * FLOOR_NS
         left, age_ns = TurnNote.of(record).left, self._age_ns(record, now_wall_ns)
         is_new = record.token is not None and record.token != self._left_to
-        if left > 0 and is_new and age_ns is not None and age_ns < _GOES_ON * usual_ns:
+        if left > 0 and is_new and (age_ns is None or age_ns < _GOES_ON * usual_ns):
             self._left_to = record.token or 0
             self._aim = (record.owner, self._left_to + left)
             pause_ns = left * usual_ns + self._place_ns(passed)
@@ -284,14 +293,22 @@ class AdaptiveWaiting:
 
     def _place_ns(self, passed: int) -> float:
         """The place of our look after the end of this turn. Whoever has waited for less looks later, or turns later."""
-        waited = min(passed / max(1, self._round or 0), _LONG)
-        # A client that was never granted the lock cannot tell a long wait from a crowd of new clients.
-        weight = max(1.0, waited / _NEW if self._won_token is None else waited) ** _PRIORITY
-        # Not more clients wait than turns have passed.
-        others = min(self._skips, max(1, self._round or 0, passed)) - 1.0
-        skipped = int(2 * others / weight * self._random.random() + self._random.random())
+        waited, turn_ns = min(passed / max(1, self._round or 0), _LONG), self._usual_turn_ns()
+        if self._won_token is None:
+            # Nobody knows yet how many there are in a crowd of new clients: the round that notes tell is too short.
+            spent_ns = self._known_ns()
+            by_rounds = min(waited / _NEW_ROUNDS, spent_ns / (_NEW_INTERVALS * self._interval_ns))
+            weight = max(1.0, by_rounds, min(spent_ns / (_NEW_LATE * ROUND_NS), _LONG)) ** _PRIORITY
+            # Aimed at the end of a turn, so no more than fit into the longest pause.
+            pause_ns = min(self._interval_ns * self._random.uniform(*_NEW_PAUSE), self._longest_ns(passed) - turn_ns)
+            turns = max(0.0, pause_ns / turn_ns)
+        else:
+            weight = max(1.0, waited) ** _PRIORITY
+            # Not more clients wait than turns have passed.
+            turns = 2 * (min(self._skips, max(1, self._round or 0, passed)) - 1.0) * self._random.random()
+        skipped = int(turns / weight + self._random.random())
         late = self._random.random() / max(0.5, waited) ** 2 - 0.5
-        return skipped * self._usual_turn_ns() + late * self._pace.request_ns
+        return skipped * turn_ns + late * self._pace.request_ns
 
     def _pause(self, pause_ns: float, passed: int) -> int:
         if self._won_token is None:

@@ -26,8 +26,9 @@ record serves until that state changes, so that a repeated write costs nothing.
 
 Races and faults, one by one:
 
-- Two clients read one mark: one of them raises it; the other's condition fails
-  and it looks again at the record, where it probably finds the first one.
+- Two clients read one mark, or find no lock at all: one of them raises or makes
+  the mark. The other's condition fails. The first one is probably being granted
+  the lock, so it waits as after a lost race, and looks again at the record.
 - The answer of a raise is lost: the mark is read again. If the raise landed, a
   block of numbers stays unused, which no one minds.
 - A client is paused after its raise: its late write of the record fails if the
@@ -118,6 +119,8 @@ class FenceMark(Generic[M]):
         self._new_nonce = new_nonce
         self._on_void = on_void
         self._is_void = False
+        # Nothing was asked of the fence object yet.
+        self._is_new = True
         # The mark is at least this, for ever.
         self._least = 0
         # What the fence object held when we last saw or wrote it. A conditional write on it proves that it still does.
@@ -148,6 +151,10 @@ class FenceMark(Generic[M]):
         if mark is None:
             if is_over():
                 return Refusal.TROUBLE
+            if record is None and self._is_new and seen == 0:
+                # A new lock, as far as this client knows. To make the fence object tells as much as to read it: others
+                # that come at the same time meet a 412, and need not read it in turn.
+                return self._raise(_Mark(0, None), 1)
             looked = self._look()
             if not isinstance(looked, _Mark):
                 return looked
@@ -165,6 +172,7 @@ class FenceMark(Generic[M]):
         return self._raise(mark, token)
 
     def _look(self) -> _Mark | Reserved | Refusal:
+        self._is_new = False
         reply = self._store.read(self._key)
         if reply.outcome is Outcome.REJECTED:
             return self._unfenced(f"the store refused to read {self._key} ({reply.status} {reply.reason})")
@@ -181,7 +189,7 @@ class FenceMark(Generic[M]):
         value = token - 1 + BLOCK
         body = json.dumps({"mark": value, "nonce": self._new_nonce()}, separators=(",", ":")).encode()
         # Forgotten before the request: whatever comes of it, an exception included, is looked up.
-        self._last = None
+        self._last, self._is_new = None, False
         reply = self._write(mark.version, body)
         match reply.outcome:
             case Outcome.APPLIED:
