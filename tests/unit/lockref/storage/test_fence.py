@@ -6,7 +6,9 @@ import contextlib
 import json
 import logging
 import random
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ from tests.hardened_rig import (
     FENCE_KEY,
     KEY,
     Rig,
+    ScriptedStore,
     conflict,
     error_503,
     late_reply,
@@ -57,8 +60,23 @@ def test_a_fleet_without_foreigners_asks_once_in_a_block(rig):
     other = rig.another()
     tokens = [cycle(lock) for _ in range(BLOCK + 10) for lock in (rig.lock, other)]
     assert tokens == list(range(1, 2 * BLOCK + 21))
-    assert rig.store.fence_log == ["read", "create", "replace", "replace"]
+    assert rig.store.fence_log == ["create", "replace", "replace"]
     assert mark(rig) == 3 * BLOCK
+
+
+def test_clients_that_find_no_lock_at_the_same_time_send_one_request_more_each(rig):
+    """One makes the fence object. The other neither reads it nor looks again at once: the first one gets the lock."""
+    other, log = rig.another(), rig.store.fence_log
+
+    def after_another(_store: ScriptedStore, perform: Callable[[], Any], _is_read: bool) -> Any:
+        cycle(other)
+        return perform()
+
+    rig.store.fence_script = [after_another]
+    began_ns = rig.runtime.monotonic_ns()
+    assert cycle(rig.lock) == 2
+    assert log == ["create", "create"]
+    assert rig.runtime.monotonic_ns() - began_ns >= NS_PER_S // 5, "a fifth of the poll interval, at least"
 
 
 def test_a_newcomer_learns_the_mark_from_the_record(rig):
