@@ -30,6 +30,7 @@ class Acquisition(Generic[R]):
         self.is_unresolved = False  # A write of ours stands in the store, or may yet, without being our grant.
         self.has_seen_other = False
         self.answer: Outcome | None = None  # The store's answer to the last write.
+        self.has_missed_mark = False  # Another client was quicker to raise the mark of the tokens.
         self.passes, self.failures = 0, 0
         self.trouble = ""  # Why nothing definite was learned, for the caller.
 
@@ -37,8 +38,7 @@ class Acquisition(Generic[R]):
         """Pass after pass: True if granted, False if another's lease was seen, else raises OutcomeUnknown (L5, S7)."""
         while True:
             self.passes += 1
-            pause_ns = self.make_pass()
-            if pause_ns is None:
+            if (pause_ns := self.make_pass()) is None:
                 return True
             now_ns = self.runtime.monotonic_ns()
             is_denied = self.rules.is_denied(has_seen_other=self.has_seen_other, is_unresolved=self.is_unresolved)
@@ -68,8 +68,9 @@ class Acquisition(Generic[R]):
                 # H20: never beyond the end of the lease in the way.
                 now_ns = self.runtime.wall_ns()
                 return client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=decision.for_ns)
-            reserved = self.reserve(known)
-            if reserved is Refusal.LOST_RACE:
+            reserved = client.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
+            self.has_missed_mark = reserved is Refusal.LOST_RACE
+            if self.has_missed_mark:
                 known = None
                 continue
             if reserved is Refusal.TROUBLE:
@@ -112,8 +113,7 @@ class Acquisition(Generic[R]):
         found = self.cell.settle(self.attempts, expected=expected)
         if found.error is not None:
             raise found.error
-        stored = found.stored
-        if stored is None:
+        if (stored := found.stored) is None:
             self.trouble = "the lock object could not be read"
             return None
         # A live base may have been renewed meanwhile, with its owner and token: such a record is newer, not older.
@@ -129,10 +129,6 @@ class Acquisition(Generic[R]):
         nonces = {write.record.nonce for write in self.client.cleanup.orphans}  # This call's writes are among them.
         owner, terms, now_ns = self.client.writer.owner, self.client.terms, self.runtime.wall_ns()
         return self.rules.decide(known, owner=owner, own_nonces=nonces, now_wall_ns=now_ns, terms=terms)
-
-    def reserve(self, known: Stored[R]) -> Reserved | Refusal:
-        """The token of the grant that replaces what is known (`Tokens.reserve`)."""
-        return self.client.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
 
     def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
         """One acquiring write on what is known; what its answer means, and what is known then."""

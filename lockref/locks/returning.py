@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockref.locks.acquisition import Acquisition
-from lockref.locks.values import R, Reason, Refusal, Reserved, Step, Stored, Take, Wait
+from lockref.locks.values import R, Reason, Reserved, Step, Stored, Take, Wait
 from lockref.words import Outcome
 
 # Python 3.11 takes long to find a member of an enumeration; this one is asked for in every pass.
@@ -24,7 +24,7 @@ class ReturningAcquisition(Acquisition[R]):
         super().__init__(*arguments)
         # The last write named a remembered version. If the store refuses it, nobody is known to hold the lock (S7).
         self._relies_on_memory = False
-        # The last write of the record or the mark was refused, and not because of our own.
+        # The last write was refused, and not because of our own.
         self._has_lost_race = False
 
     def run(self) -> bool:
@@ -73,12 +73,6 @@ class ReturningAcquisition(Acquisition[R]):
         """As `Acquisition.decide`."""
         return super().decide(known)
 
-    def reserve(self, known: Stored[R]) -> Reserved | Refusal:
-        """As `Acquisition.reserve`. Whoever has just raised the mark is about to be granted the lock."""
-        reserved = super().reserve(known)
-        self._has_lost_race = reserved is Refusal.LOST_RACE
-        return reserved
-
     def write(self, known: Stored[R], reserved: Reserved) -> tuple[Step, Stored[R] | None]:
         """As `Acquisition.write`. A refusal that is not because of an open write of ours tells of a lost race."""
         was_unresolved = self.is_unresolved
@@ -92,10 +86,13 @@ class ReturningAcquisition(Acquisition[R]):
     def pause_after_failure_ns(self) -> int:
         """The pause after a lost race: until the grant of the winner should end."""
         if self._is_beaten():
-            self._has_lost_race = False
+            self._has_lost_race = self.has_missed_mark = False
             return self.client.waiting.pause_after_lost_race_ns()
         return super().pause_after_failure_ns()
 
     def _is_beaten(self) -> bool:
-        """True if another client was probably quicker just now, and the caller still has time."""
-        return self._has_lost_race and self.runtime.monotonic_ns() < self.waits_until_ns
+        """True if another client was probably quicker just now, and the caller still has time.
+
+        Whoever has just raised the mark is about to be granted the lock.
+        """
+        return (self._has_lost_race or self.has_missed_mark) and self.runtime.monotonic_ns() < self.waits_until_ns

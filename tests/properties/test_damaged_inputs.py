@@ -35,7 +35,7 @@ from lockref.lab.lock_rows import lock_columns
 from lockref.lab.spool import SpoolRecorder, begin_spool
 from lockref.located_yaml import read_text
 from lockref.locks.fence import FenceMark
-from lockref.locks.values import Reserved, Stored
+from lockref.locks.values import Refusal, Reserved, Stored
 from lockref.runtime import ThreadRuntime
 from lockref.storage import audit, lockfile
 from lockref.stores.port import ReadReply, Version, WriteReply
@@ -202,14 +202,18 @@ class OneObject:
     def put_if_version(self, _key: str, _body: bytes, _version: Version) -> WriteReply:
         return WriteReply(outcome=Outcome.APPLIED, version=Version('"2"'))
 
-    put_if_absent = put_if_version
+    def put_if_absent(self, _key: str, _body: bytes) -> WriteReply:
+        return WriteReply(outcome=Outcome.PRECONDITION_FAILED)
 
 
 def fenced(body: bytes) -> object:
     """What token a grant gets where the fence object holds this: a number or none, and no error in a lock's call."""
     told: list[str] = []
     mark = FenceMark[Any](OneObject(body), "x.json", new_nonce=lambda: "n", on_void=told.append)  # type: ignore[arg-type]
-    reserved = mark.reserve(Stored(None, None), seen=0, is_over=lambda: False)
+    # The first attempt is to make the object, and finds that there is one.
+    answers = [mark.reserve(Stored(None, None), seen=0, is_over=lambda: False) for _ in range(2)]
+    reserved = answers[1]
+    assert answers[0] is Refusal.LOST_RACE
     assert isinstance(reserved, Reserved)
     assert reserved.token is None or (0 < reserved.token <= 2**63 - 1 and not told)
     return reserved

@@ -202,9 +202,11 @@ version: 1
 name: meeting
 clients: 2
 duration: 30s
-workload: {cycles: 1, think: 0s, start: 0s, hold: 300ms, writes: 1, wait: 30s, clients: {n2: {start: 400ms}}}
+workload:
+  {cycles: 1, think: 0s, start: 300ms, hold: 300ms, writes: 1, wait: 30s,
+   clients: {n2: {start: 0s, think: 300ms, cycles: 2}}}
 """
-"""A world in which the second client asks when the first one, whose read was lost, asks again."""
+"""A world in which the second client comes back when the first one, whose read was lost, asks again."""
 
 EXHAUSTIVE = Exploration.by(parse_policy("exhaustive"), window_ns=50 * NS_PER_MS)
 
