@@ -18,9 +18,12 @@ round has nearly passed, and from then on at the ends of turns only. Whoever has
 waiter that finds another one quicker skips more ends of turns from then on, unless it has waited for over a round.
 
 A client that knows nothing looks once per interval, jittered, as Hudi does (H20), and more rarely where it sees many
-turns go by. The interval is the longest pause, so that an early release is found as soon as by Hudi's poll. Only in a
-crowd, of which somebody looks all the time, it may be up to a sixtieth of the validity. No pause outlasts the lease in
-the way. A client that finds a round of its own empty is alone: it goes on without a look, and its turns are longer.
+turns go by. In a new crowd nobody knows how many wait, and the round that notes tell is too short. So a client that
+was never granted the lock looks about once in two intervals, at the end of a turn, until it has waited for longer than
+a round should take. And first turns are short, so that those who come first have no more than others. The interval is
+the longest pause, so that an early release is found as soon as by Hudi's poll. Only in a crowd, of which somebody
+looks all the time, it may be up to a sixtieth of the validity. No pause outlasts the lease in the way. A client that
+finds a round of its own empty is alone: it goes on without a look, and its turns are longer.
 
 The age of a record is taken from its wall time. Clocks that differ make the waiter slower, never the lock unsafe.
 The figures below were chosen in a model of one interpreter and one server; docs/the-lock.md has what they come to.
@@ -50,14 +53,14 @@ _SKIPS_MAX, _LOST, _WON = 10.0, 1.15, 0.6
 # The weight of a wait is its length in rounds, to this power; beyond a hundred rounds nothing is added.
 _PRIORITY, _LONG = 16, 100.0
 # A client that was never granted the lock looks once in about two intervals. It is late after so many rounds that
-# took so many intervals, or after so many times the duration that a round should have.
-_NEW_PAUSE, _NEW_ROUNDS, _NEW_INTERVALS, _NEW_LATE = (1.0, 3.0), 1.3, 1.0, 1.2
+# took so many intervals, or after the time that a round should take.
+_NEW_PAUSE, _NEW_ROUNDS, _NEW_INTERVALS = (1.0, 3.0), 1.3, 1.0
 _GOES_ON = 4  # A released lock is left to its owner until its grant is as old as so many usual ones.
 # The longest pause: an interval for sixteen grants of a round, up to this share of the validity.
 _CROWD, _SHARE = 16, 60
 # A turn lasts for eight requests, or for this share of an interval for each other client, if that is longer; but for
-# the second share at most, and that where no other client was seen. Nor does it last for more than a small part of the
-# time since its client first called: who comes first to a new lock shall not have much more of it than others.
+# the second share at most, and that where no other client was seen. Nor does it last for more than this small part of
+# the time since its client first called: who comes first to a new lock shall not have much more of it than others.
 _HANDOVER, _PER_CLIENT, _OF_INTERVAL, _OF_TIME = 8, 0.125, 0.45, 1 / 32
 
 
@@ -140,7 +143,8 @@ class AdaptiveWaiting:
         own_ns, request_ns = self._pace.own_ns or FLOOR_NS, self._pace.request_ns
         share = min(_PER_CLIENT * self._round, _OF_INTERVAL) if self._round else _OF_INTERVAL
         enough = max(1 + round(_HANDOVER * request_ns / own_ns), int(share * self._interval_ns / own_ns))
-        return max(1, min(int(self._turn), enough, int(_OF_TIME * self._known_ns() / own_ns)))
+        early_ns = max(_OF_TIME * self._known_ns(), _HANDOVER * FLOOR_NS)
+        return max(1, min(int(self._turn), enough, int(early_ns / own_ns)))
 
     def _known_ns(self) -> int:
         """The time since this client first called."""
@@ -298,7 +302,7 @@ class AdaptiveWaiting:
             # Nobody knows yet how many there are in a crowd of new clients: the round that notes tell is too short.
             spent_ns = self._known_ns()
             by_rounds = min(waited / _NEW_ROUNDS, spent_ns / (_NEW_INTERVALS * self._interval_ns))
-            weight = max(1.0, by_rounds, min(spent_ns / (_NEW_LATE * ROUND_NS), _LONG)) ** _PRIORITY
+            weight = max(1.0, by_rounds, min(spent_ns / ROUND_NS, _LONG)) ** _PRIORITY
             # Aimed at the end of a turn, so no more than fit into the longest pause.
             pause_ns = min(self._interval_ns * self._random.uniform(*_NEW_PAUSE), self._longest_ns(passed) - turn_ns)
             turns = max(0.0, pause_ns / turn_ns)
