@@ -70,7 +70,7 @@ class Acquisition(Generic[R]):
                 return client.waiting.pause_ns(known.record, now_wall_ns=now_ns, lapses_in_ns=decision.for_ns)
             reserved = client.tokens.reserve(known, seen=self.cell.token_max, is_over=self.is_late)
             self.has_missed_mark = reserved is Refusal.LOST_RACE
-            if self.has_missed_mark:
+            if reserved is Refusal.LOST_RACE:
                 known = None
                 continue
             if reserved is Refusal.TROUBLE:
