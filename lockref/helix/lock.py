@@ -172,16 +172,16 @@ class HelixLock:
         doubts, has_ended = ["the instance is still leaving, and nobody confirmed it"], self._runtime.event()
 
         def leave() -> None:
-            doubt = ""
+            # An error that nobody foresaw leaves the first doubt standing: it must not look like a definite no.
             try:
-                if not self._membership.leave(self._lock, of=tenure):
-                    doubt = "the instance stays live for other locks, and may be assigned this one yet"
+                has_left = self._membership.leave(self._lock, of=tenure)
+                others = "the instance stays live for other locks, and may be assigned this one yet"
+                doubts.append("" if has_left else others)
             except LockLost:
-                pass  # Its session was over, so it has left.
+                doubts.append("")  # Its session was over, so it has left.
             except ReleaseFailed as error:
-                doubt = str(error)
+                doubts.append(str(error))
             finally:
-                doubts.append(doubt)
                 has_ended.set()
 
         self._runtime.spawn(leave, name=f"leaving of {self._session.client}")
